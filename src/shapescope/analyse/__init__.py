@@ -1,0 +1,1 @@
+"""Kernels seen, judged: pure functions over a run's tables."""

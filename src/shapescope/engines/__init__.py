@@ -1,0 +1,1 @@
+"""Adapters to engines, found by entry point."""

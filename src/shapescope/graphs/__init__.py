@@ -1,0 +1,1 @@
+"""Capturing and replaying; knows no profiler, only the observer protocol that it defines."""

@@ -1,0 +1,1 @@
+"""Traces of anybody, decoded into columns and tables."""

@@ -1,0 +1,1 @@
+"""Evidence from a running capture."""

@@ -1,0 +1,1 @@
+"""Results shown: rows for every format, then a renderer each."""

@@ -1,0 +1,1 @@
+"""The run folder: the one bridge between recording and reading."""

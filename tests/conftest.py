@@ -1,0 +1,36 @@
+"""Fixtures shared by every test: where the real traces are."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def _shared_folder() -> Path:
+    """`shared/` lies beside the main checkout; from a linked worktree git knows where that is."""
+    here = Path(__file__).resolve().parents[1]
+    common = subprocess.run(
+        ["git", "rev-parse", "--path-format=absolute", "--git-common-dir"],
+        cwd=here, capture_output=True, text=True, check=False,
+    ).stdout.strip()  # fmt: skip
+    candidates = [here.parent / "shared", *([Path(common).parent.parent / "shared"] if common else [])]
+    return next((folder for folder in candidates if folder.is_dir()), candidates[0])
+
+
+SHARED = _shared_folder()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of design papers, cases and real traces beside the checkout; tests that need it skip without it."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no shared folder beside the checkout ({SHARED}): the real cases and traces are not at hand")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def traces(shared: Path) -> Path:
+    """Real captures and replays with hand-proved joins."""
+    return shared / "traces"
