@@ -202,7 +202,10 @@ def from_plain(kind: type[T], plain: object) -> T:
     """Read a record back. Raises InputError where fields are missing, of another type, or of a newer schema."""
     schema = plain.get("schema", SCHEMA) if isinstance(plain, dict) else SCHEMA
     if schema != SCHEMA:
-        raise InputError(f"schema {schema} of a {kind.__name__} is not known here (this is {SCHEMA})", "Upgrade shapescope.")
+        raise InputError(
+            f"schema {schema} of a {kind.__name__} is not known here (this is {SCHEMA})",
+            "Upgrade shapescope.",
+        )
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:

@@ -1,0 +1,60 @@
+"""The spans that mark a key inside a trace: how a recorder writes them and a reader knows them again.
+
+A span is `shapescope.<mark> <key>`, the key urlencoded: some versions of torch write names into JSON unescaped, so a
+span must hold no quote, backslash or control character.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from urllib.parse import parse_qs, urlencode
+
+from shapescope.model import GraphKey, Phase, Shape, Unit
+
+_PREFIX = "shapescope."
+
+
+class Mark(StrEnum):
+    """What a span brackets."""
+
+    WARMUP = "warmup"
+    CAPTURE = "capture"
+    SEGMENT = "segment"
+    REPLAY = "replay"
+
+
+def span_name(mark: Mark, key: GraphKey | None) -> str:
+    """The span's text; a graph without a key is `shapescope.<mark> ` alone."""
+    if key is None:
+        return f"{_PREFIX}{mark} "
+    fields: list[tuple[str, str]] = [
+        ("runner", key.runner),
+        ("phase", key.phase),
+        ("size", str(key.shape.size)),
+        ("unit", key.shape.unit),
+        *(("variant", variant) for variant in key.shape.variants),
+    ]
+    return f"{_PREFIX}{mark} {urlencode(fields)}"
+
+
+def segment_name(number: int) -> str:
+    """The span around one segment, counted from 0 within its capture."""
+    return f"{_PREFIX}{Mark.SEGMENT} {number}"
+
+
+def parse_span(text: str) -> tuple[Mark, GraphKey | None] | None:
+    """Read a span of ours back; None for anybody else's. A segment has no key of its own."""
+    if not text.startswith(_PREFIX):
+        return None
+    word, _, rest = text.removeprefix(_PREFIX).partition(" ")
+    try:
+        mark = Mark(word)
+        return mark, None if mark is Mark.SEGMENT or not rest else _parse_key(rest)
+    except (KeyError, ValueError):
+        return None
+
+
+def _parse_key(text: str) -> GraphKey:
+    fields = parse_qs(text, keep_blank_values=True, strict_parsing=True)
+    shape = Shape(int(fields["size"][0]), Unit(fields["unit"][0]), tuple(fields.get("variant", ())))
+    return GraphKey(fields["runner"][0], shape, Phase(fields["phase"][0]))
