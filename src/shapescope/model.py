@@ -43,12 +43,13 @@ class Phase(StrEnum):
 
 
 class Evidence(StrEnum):
-    """One kind of record of a shape."""
+    """One kind of record of a shape; `memory` is of a whole runner: torch's allocator snapshot."""
 
     CAPTURE = "capture"
     WARMUP = "warmup"
     NODES = "nodes"
     REPLAY = "replay"
+    MEMORY = "memory"
 
 
 class Status(StrEnum):
@@ -154,8 +155,22 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryTotals:
+    """An allocator's snapshot in plain numbers, in bytes, so that nobody needs to unpickle it."""
+
+    segments: int
+    blocks: int
+    reserved_bytes: int
+    allocated_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestRow:
-    """One window, as it ended: one line of `manifest.<rank>-<host>-<pid>.jsonl`. Times in ns, sizes in bytes."""
+    """One window, as it ended: one line of `manifest.<rank>-<host>-<pid>.jsonl`. Times in ns, sizes in bytes.
+
+    A later row of the same key, rank and evidence replaces an earlier one: a shape is `missing` until its window ended.
+    `runner` is set where a row is about a whole runner: a combined trace, a memory snapshot.
+    """
 
     key: GraphKey | None
     rank: Rank
@@ -172,6 +187,8 @@ class ManifestRow:
     export_ns: int | None = None
     memory: Memory | None = None
     timing: Timing | None = None
+    runner: str | None = None
+    totals: MemoryTotals | None = None
     warnings: tuple[str, ...] = ()
     schema: int = SCHEMA
 

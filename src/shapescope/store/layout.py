@@ -71,21 +71,42 @@ def default_phase(runner: str, unit: Unit) -> Phase:
     return Phase.DECODE if unit is Unit.REQUESTS else Phase.MIXED
 
 
-def trace_name(key: GraphKey | None, rank: Rank, evidence: Evidence, *, sequence: int = 0, duplicate: int = 0) -> str:
-    """The file name of one window. A window without a key is `unlabelled-<sequence>`, never a guessed size."""
+def trace_name(
+    key: GraphKey | None,
+    rank: Rank,
+    evidence: Evidence,
+    *,
+    sequence: int = 0,
+    context_len: int | None = None,
+    duplicate: int = 0,
+) -> str:
+    """The file name of one window. A window without a key is `unlabelled-<sequence>`, never a guessed size.
+
+    A replay at a real context length says so: `.replay-1024.json.gz`.
+    """
     stem = f"unlabelled-{sequence}" if key is None else _key_words(key)
-    stem = f"{_bounded(stem)}_{rank_words(rank)}"
-    return f"{stem}{f'_dup{duplicate}' if duplicate else ''}{_SUFFIX[evidence]}"
+    suffix = _SUFFIX[evidence] if context_len is None else f".{evidence}-{context_len}.json.gz"
+    return f"{_bounded(stem)}_{rank_words(rank)}{_duplicate(duplicate)}{suffix}"
 
 
-def combined_name(runner: str, rank: Rank) -> str:
+def combined_name(runner: str, rank: Rank, *, duplicate: int = 0) -> str:
     """The combined trace of one runner: the ecosystem's name while the world is only tensor parallel."""
     where = f"TP-{rank.tp}" if _only_tensor_parallel(rank) else rank_words(rank)
-    return f"cuda_graph_capture-{_bounded(_quoted(runner, keep='_'))}-{where}.json.gz"
+    return f"cuda_graph_capture-{_bounded(_quoted(runner, keep='_'))}-{where}{_duplicate(duplicate)}.json.gz"
 
 
-def memory_snapshot_name(runner: str, rank: Rank) -> str:
-    return f"memory_snapshot-{_bounded(_quoted(runner, keep='_'))}-{rank_words(rank)}.pickle"
+def memory_snapshot_name(runner: str, rank: Rank, *, duplicate: int = 0) -> str:
+    """torch's allocator snapshot of one runner and rank, for torch's own viewer."""
+    return f"memory_snapshot-{_bounded(_quoted(runner, keep='_'))}-{rank_words(rank)}{_duplicate(duplicate)}.pickle"
+
+
+def summary_name(runner: str, rank: Rank, *, duplicate: int = 0) -> str:
+    """The plain-text tables of the heaviest operations of one runner."""
+    return f"summary-{_bounded(_quoted(runner, keep='_'))}-{rank_words(rank)}{_duplicate(duplicate)}.txt"
+
+
+def _duplicate(number: int) -> str:
+    return f"_dup{number}" if number else ""
 
 
 def manifest_name(rank: Rank, host: str, pid: int) -> str:
@@ -148,7 +169,7 @@ def _bounded(stem: str) -> str:
     return f"{stem[: _LONGEST_STEM - 17]}~{digest}"
 
 
-def publish(folder: Path, name: Callable[[int], str], write: Callable[[Path], None]) -> tuple[Path, int]:
+def publish(folder: Path, name: Callable[[int], str], write: Callable[[Path], object]) -> tuple[Path, int]:
     """Write a file beside its place, then link it to its name: it appears whole or not at all.
 
     `name(n)` is the name of the n-th duplicate: `os.link` refuses a name that exists, so two writers never overwrite

@@ -12,6 +12,8 @@ from urllib.parse import parse_qs, urlencode
 from shapescope.model import GraphKey, Phase, Shape, Unit
 
 _PREFIX = "shapescope."
+# Around what a tape adds to a replay on its own account: ops in it are not the model's.
+COPY_BACK_SPAN = f"{_PREFIX}copy-back"
 
 
 class Mark(StrEnum):

@@ -1,0 +1,38 @@
+"""Timed replays: after all captures, each graph is replayed unprofiled for its time and once profiled for its breakdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from shapescope.model import Evidence, GraphKey, Timing
+from shapescope.record.profiler import CaptureProfiler
+
+WARM_REPLAYS = 3
+DEFAULT_REPLAYS = 20
+
+
+def measure_replays(
+    profiler: CaptureProfiler,
+    replays: Mapping[GraphKey, Callable[[], object]],
+    *,
+    context_len: int | None = None,
+    dummy_inputs: bool = True,
+    barrier: Callable[[], object] | None = None,
+) -> None:
+    """Measure every graph, in step over the ranks, and record `replay` evidence. Errors of a replay are the caller's.
+
+    `context_len` is the length that the inputs stand for; times on dummy inputs are no serving times of attention or MoE.
+    """
+    if Evidence.REPLAY not in profiler.evidence:
+        return
+    count = DEFAULT_REPLAYS if profiler.settings.measure is None else profiler.settings.measure
+    for key, replay in replays.items():
+        if barrier is not None:
+            barrier()
+        for _ in range(WARM_REPLAYS):
+            replay()
+        profiler.device.synchronize()
+        samples = tuple(profiler.device.time_ns(replay) for _ in range(count))
+        with profiler.window(key, Evidence.REPLAY, timing=Timing(samples, context_len, dummy_inputs)):
+            replay()
+            profiler.device.synchronize()
