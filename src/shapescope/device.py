@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -39,6 +40,10 @@ class Device(Protocol):
 
     kind: str
     torch_device: torch.device
+
+    @property
+    def name(self) -> str:
+        """The product's name, as traces and comparisons show it."""
 
     def synchronize(self) -> None: ...
 
@@ -82,6 +87,11 @@ class AcceleratorDevice:
         self.torch_device = torch_device or torch.device("cuda", module.current_device())
         self._module = module
         self._stream: Any = None
+
+    @property
+    def name(self) -> str:
+        name: str = self._module.get_device_name()
+        return name
 
     def synchronize(self) -> None:
         self._module.synchronize()
@@ -140,6 +150,10 @@ class CpuDevice:
 
     kind = "cpu"
     torch_device = torch.device("cpu")
+
+    @property
+    def name(self) -> str:
+        return platform.processor() or platform.machine()
 
     def synchronize(self) -> None:
         """Nothing runs behind the host's back."""

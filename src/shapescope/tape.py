@@ -65,20 +65,16 @@ class TapeGraph:
         with torch.no_grad(), _Notes(self._calls):
             yield
 
-    def instantiate(self) -> None:
-        """Build the launches from the noted calls, once; a replay does it where nobody has."""
-        if self._launches is None:
-            self._launches = [launch for call in self._calls if (launch := _launch(call)) is not None]
-
     @property
     def launches(self) -> Sequence[Launch]:
-        self.instantiate()
-        assert self._launches is not None
+        """What a replay issues, built from the noted calls when first asked for."""
+        if self._launches is None:
+            self._launches = [launch for call in self._calls if (launch := _launch(call)) is not None]
         return self._launches
 
     def replay(self) -> None:
         with torch.no_grad():
-            for _, run, args, kwargs in self.launches:
+            for _, run, args, kwargs in self._launches or self.launches:
                 run(*args, **kwargs)
 
     def reset(self) -> None:
@@ -110,7 +106,7 @@ class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own 
     ) -> Any:
         if any(issubclass(kind, _DESUGARED) for kind in types):
             return NotImplemented
-        if _reads_on_host(function):
+        if _reads_on_host(function) and not _by_position(function, args):
             raise CaptureError(f"{function} cannot be captured: the host must read its result")
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
@@ -121,6 +117,12 @@ class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own 
 @cache
 def _reads_on_host(function: torch._ops.OpOverload) -> bool:
     return any(tag in function.tags for tag in _HOST_READS)
+
+
+def _by_position(function: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool:
+    """`index` needs the host only for masks: with positions the result's shape is theirs."""
+    masks = (torch.bool, torch.uint8)
+    return function is _aten.index.Tensor and not any(tensor.dtype in masks for tensor in _tensors(args[1]))
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:

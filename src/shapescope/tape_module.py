@@ -44,6 +44,9 @@ class TapeModule:
     def synchronize(self) -> None:
         self.log.append("synchronize")
 
+    def get_device_name(self) -> str:
+        return "tape"
+
     def current_device(self) -> int:
         return 0
 

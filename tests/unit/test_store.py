@@ -61,7 +61,10 @@ rows = st.builds(
 )  # fmt: skip
 
 
-@given(keys, keys, st.sampled_from(Evidence), st.sampled_from(Evidence))
+traced = st.sampled_from([kind for kind in Evidence if kind is not Evidence.MEMORY])  # that one is of a runner
+
+
+@given(keys, keys, traced, traced)
 def test_a_name_belongs_to_one_key_and_evidence(
     one: GraphKey, other: GraphKey, first: Evidence, second: Evidence
 ) -> None:

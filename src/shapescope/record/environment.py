@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from shapescope.device import Device
+
 _PACKAGES = (
     "shapescope", "torch", "transformers", "triton", "sglang", "vllm", "flashinfer-python", "aiter", "deep-gemm", "sgl-kernel",
 )  # fmt: skip
@@ -32,12 +34,12 @@ _PREFIXES = (
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 
 
-def describe_environment(device_kind: str) -> dict[str, Any]:
+def describe_environment(device: Device) -> dict[str, Any]:
     """Plain values only. What cannot be found out is absent."""
     found = {
-        "device": device_kind,
-        "device_name": _device_name(device_kind),
-        "driver": _driver(device_kind),
+        "device": device.kind,
+        "device_name": device.name,
+        "driver": _driver(device.kind),
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
         "host": platform.node(),
@@ -62,10 +64,6 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _device_name(kind: str) -> str:
-    return platform.processor() or platform.machine() if kind == "cpu" else torch.cuda.get_device_name()
 
 
 def _driver(kind: str) -> str | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from shapescope.device import Device
 from shapescope.model import GraphKey, ManifestRow, Rank, RunManifest
 from shapescope.record.environment import describe_environment
 from shapescope.settings import RecordingSettings
@@ -46,7 +47,7 @@ def open_session(
     engine: str,
     model: str | None = None,
     requested: Sequence[GraphKey] = (),
-    device_kind: str = "cpu",
+    device: Device,
     environment: MutableMapping[str, str] | None = None,
 ) -> Session:
     """Agree on the run's folder and, on rank 0, write `run.json`. Raises OutputError where that cannot be written."""
@@ -64,7 +65,7 @@ def open_session(
             world_size=rank.world_size,
             mode=settings.mode,
             detail=settings.detail,
-            environment=describe_environment(device_kind),
+            environment=describe_environment(device),
         )
         write_run(session.folder, run)
     return session

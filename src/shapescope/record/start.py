@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shapescope.device import Device, open_device
-from shapescope.errors import ShapescopeError
 from shapescope.model import GraphKey, Rank
 from shapescope.record.guard import log
 from shapescope.record.profiler import CaptureProfiler
@@ -22,8 +21,8 @@ def from_environment(
         if settings.mode is Mode.OFF:
             return None
         return start(settings, engine=engine, rank=rank, model=model)
-    except ShapescopeError as error:
-        log.warning("shapescope: recording stays off: %s %s", error, error.hint)
+    except Exception as error:  # noqa: BLE001 - the host boundary: a server starts whatever keeps us from recording it
+        log.warning("shapescope: recording stays off: %s %s", error, getattr(error, "hint", ""))
         return None
 
 
@@ -38,7 +37,5 @@ def start(
 ) -> CaptureProfiler:
     """Open this process's part of a run. Raises OutputError where its folder cannot be written."""
     device = device or open_device()
-    session = open_session(
-        settings, rank=rank, engine=engine, model=model, requested=requested, device_kind=device.kind
-    )  # fmt: skip
+    session = open_session(settings, rank=rank, engine=engine, model=model, requested=requested, device=device)
     return CaptureProfiler(session, settings, device)
