@@ -1,0 +1,41 @@
+"""`shapescope check`: what is here, what is missing, what is damaged, which names disagree with their content."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shapescope.cli.options import (
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    RunArgument,
+    TopOption,
+    VerboseOption,
+    emit,
+)
+
+RULE_FAILED = 1
+
+
+def check(
+    run: RunArgument,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 where anything is worth a look.")] = False,
+    format: FormatOption = Format.TABLE,
+    top: TopOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """What is here, what is missing, what is damaged, which names disagree with their content.
+
+    Example: shapescope check traces/ --strict
+    """
+    from shapescope.read.run import open_run
+    from shapescope.show import tables
+
+    result = tables.check(open_run(run))
+    code = emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.CHECK_SHOWN)
+    raise typer.Exit(code or (RULE_FAILED if strict and result.warnings else 0))

@@ -1,0 +1,64 @@
+"""The options that every command shares, and how a result leaves a command."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shapescope.show.result import Result
+
+PARTIAL = 3
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+
+
+RunArgument = Annotated[Path, typer.Argument(help="A run folder, a folder of anybody's traces, or one trace file.", show_default=False)]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print the result.")]
+TopOption = Annotated[int | None, typer.Option("--top", min=0, help="Rows of a table; other formats hold all.", show_default=False)]
+QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print the result and errors only.")]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print every column, and tracebacks of errors.")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print without colour.")]
+OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write.", show_default=False)]
+
+
+def console(no_color: bool = False, *, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(no_color=no_color or None, stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def emit(
+    result: Result,
+    *,
+    format: Format = Format.TABLE,
+    top: int | None = None,
+    quiet: bool = False,
+    verbose: bool = False,
+    no_color: bool = False,
+    columns: tuple[str, ...] | None = None,
+) -> int:
+    """Print a result; returns the exit code. `columns` are those that a table shows without -v."""
+    if format is Format.TABLE:
+        from shapescope.show.console import show
+
+        show(console(no_color), result, top=top, columns=None if verbose else columns, quiet=quiet)
+    else:
+        from shapescope.show import export
+
+        write = {Format.JSON: export.to_json, Format.CSV: export.to_csv, Format.MARKDOWN: export.to_markdown}[format]
+        sys.stdout.write(write(result).rstrip("\n") + "\n")
+    return PARTIAL if result.partial else 0

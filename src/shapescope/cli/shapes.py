@@ -1,0 +1,37 @@
+"""`shapescope shapes`: one row a shape."""
+
+from __future__ import annotations
+
+import typer
+
+from shapescope.cli.options import (
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    RunArgument,
+    TopOption,
+    VerboseOption,
+    emit,
+)
+
+
+def shapes(
+    run: RunArgument,
+    format: FormatOption = Format.TABLE,
+    top: TopOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """One row a shape: launches, time per replay and per token, capture time, memory, status.
+
+    Example: shapescope shapes shapescope-runs/<run id>
+    """
+    from shapescope.read.run import open_run
+    from shapescope.show import tables
+
+    result = tables.shapes(open_run(run))
+    raise typer.Exit(
+        emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SHAPES_SHOWN)
+    )

@@ -1,0 +1,39 @@
+"""What a reader must be told beside a result: a code that scripts can lean on, words, and the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Codes of warnings. They are listed in the docs and never reused."""
+
+    NAME_CONTENT_MISMATCH = "name-content-mismatch"
+    TRUNCATED = "truncated"
+    CORRUPT = "corrupt"
+    UNREADABLE = "unreadable"
+    NOT_A_TRACE = "not-a-trace"
+    NO_DATA = "no-data"
+    MULTIPLE_MEMBERS = "multiple-members"
+    MERGED_PROCESSES = "merged-processes"
+    INVALID_TIMES = "invalid-times"
+    IMPLAUSIBLE_DURATION = "implausible-duration"
+    KERNELS_MISSING = "kernels-missing"
+    NO_DEVICE_ACTIVITY = "no-device-activity"
+    ABOVE_LARGEST_SIZE = "above-largest-size"
+    RANK_MISSING = "rank-missing"
+    DUPLICATE_KEY = "duplicate-key"
+    UNLABELLED = "unlabelled"
+    DUMMY_INPUTS = "dummy-inputs"
+    SEVERAL_RUNS = "several-runs"
+    RECORDER = "recorder"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One warning of a result."""
+
+    code: Code
+    message: str
+    file: str | None = None
