@@ -15,6 +15,7 @@ from shapescope.cli.options import (
     TopOption,
     VerboseOption,
     emit,
+    opened,
 )
 
 RULE_FAILED = 1
@@ -33,9 +34,10 @@ def check(
 
     Example: shapescope check traces/ --strict
     """
-    from shapescope.read.run import open_run
     from shapescope.show import tables
 
-    result = tables.check(open_run(run))
-    code = emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.CHECK_SHOWN)
+    result = tables.check(opened(run))
+    code = emit(
+        result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.CHECK_SHOWN
+    )
     raise typer.Exit(code or (RULE_FAILED if strict and result.warnings else 0))

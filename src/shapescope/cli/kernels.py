@@ -16,6 +16,7 @@ from shapescope.cli.options import (
     TopOption,
     VerboseOption,
     emit,
+    opened,
 )
 
 
@@ -44,10 +45,17 @@ def kernels(
 
     Example: shapescope kernels shapescope-runs/<run id> --size 8 --by family
     """
-    from shapescope.read.run import open_run
     from shapescope.show import tables
 
-    result = tables.kernels(open_run(run), by=by.value, sizes=size)
+    result = tables.kernels(opened(run), by=by.value, sizes=size)
     raise typer.Exit(
-        emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.KERNELS_SHOWN)
+        emit(
+            result,
+            format=format,
+            top=top,
+            quiet=quiet,
+            verbose=verbose,
+            no_color=no_color,
+            columns=tables.KERNELS_SHOWN,
+        )
     )

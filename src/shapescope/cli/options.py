@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from shapescope.read.run import Run
     from shapescope.show.result import Result
 
 PARTIAL = 3
@@ -26,9 +27,13 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-RunArgument = Annotated[Path, typer.Argument(help="A run folder, a folder of anybody's traces, or one trace file.", show_default=False)]
+RunArgument = Annotated[
+    Path, typer.Argument(help="A run folder, a folder of anybody's traces, or one trace file.", show_default=False)
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print the result.")]
-TopOption = Annotated[int | None, typer.Option("--top", min=0, help="Rows of a table; other formats hold all.", show_default=False)]
+TopOption = Annotated[
+    int | None, typer.Option("--top", min=0, help="Rows of a table; other formats hold all.", show_default=False)
+]
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print the result and errors only.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print every column, and tracebacks of errors.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print without colour.")]
@@ -39,6 +44,14 @@ def console(no_color: bool = False, *, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(no_color=no_color or None, stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def opened(path: Path) -> Run:
+    """Open a run, kernels named. Raises InputError."""
+    from shapescope.analyse.names import name_frame
+    from shapescope.read.run import open_run
+
+    return open_run(path, namer=name_frame)
 
 
 def emit(

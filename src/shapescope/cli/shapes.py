@@ -13,6 +13,7 @@ from shapescope.cli.options import (
     TopOption,
     VerboseOption,
     emit,
+    opened,
 )
 
 
@@ -28,10 +29,11 @@ def shapes(
 
     Example: shapescope shapes shapescope-runs/<run id>
     """
-    from shapescope.read.run import open_run
     from shapescope.show import tables
 
-    result = tables.shapes(open_run(run))
+    result = tables.shapes(opened(run))
     raise typer.Exit(
-        emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SHAPES_SHOWN)
+        emit(
+            result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SHAPES_SHOWN
+        )
     )

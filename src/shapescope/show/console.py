@@ -16,7 +16,12 @@ _LONGEST_CELL = 60
 
 
 def show(
-    console: Console, result: Result, *, top: int | None = None, columns: Sequence[str] | None = None, quiet: bool = False
+    console: Console,
+    result: Result,
+    *,
+    top: int | None = None,
+    columns: Sequence[str] | None = None,
+    quiet: bool = False,
 ) -> None:
     """Print a table, its totals and, unless quiet, its warnings. Columns that no row fills are left out."""
     count = DEFAULT_ROWS if top is None else top

@@ -33,6 +33,10 @@ class Backend(ABC):
         self._barrier = barrier
         self._pool = device.new_pool()
 
+    def observe(self, observer: CaptureObserver) -> None:
+        """Tell this observer of the captures to come."""
+        self._observer = observer
+
     def capture_one(
         self,
         key: GraphKey,
