@@ -13,6 +13,8 @@ import torch
 from shapescope.device import AcceleratorDevice, CpuDevice, Device, open_device
 from shapescope.errors import CaptureError, UsageError
 from shapescope.graphs.backends import BACKENDS, create
+from shapescope.graphs.backends.base import Backend
+from shapescope.graphs.breaks import run_eagerly
 from shapescope.graphs.runner import GraphRunner
 from shapescope.model import GraphKey
 from shapescope.tape_module import TapeModule
@@ -22,14 +24,36 @@ def stand_in() -> AcceleratorDevice:
     return AcceleratorDevice(TapeModule(), torch.device("cpu"))
 
 
-DEVICES: dict[str, Callable[[], Device]] = {"full": stand_in, "tape": CpuDevice}
-if torch.cuda.is_available():  # pragma: no cover - needs a GPU
-    DEVICES["full on a GPU"] = open_device
+# Every backend, on every device that it runs on here; on a machine with a GPU, `pytest -m gpu` runs the same lines there.
+PLACES: list[tuple[str, Callable[[], Device]]] = [
+    ("full", stand_in), ("tape", CpuDevice), ("segmented", stand_in), ("segmented", CpuDevice), ("compiled", CpuDevice),
+]  # fmt: skip
+GPU_PLACES = [("full", open_device), ("segmented", open_device), ("compiled", open_device)]
+Make = Callable[..., Backend]
 
 
-@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.gpu if "GPU" in n else ()) for n in DEVICES])
-def device(request: pytest.FixtureRequest) -> Device:
-    return DEVICES[request.param]()
+def _places() -> Iterator[object]:
+    for backend, device in PLACES:
+        yield pytest.param((backend, device), id=f"{backend}-{device().kind}")
+    no_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+    for backend, device in GPU_PLACES:
+        yield pytest.param((backend, device), id=f"{backend}-gpu", marks=[pytest.mark.gpu, no_gpu])
+
+
+@pytest.fixture(params=_places())
+def place(request: pytest.FixtureRequest) -> tuple[str, Device]:
+    backend, device = request.param
+    return backend, device()
+
+
+@pytest.fixture
+def make(place: tuple[str, Device]) -> Make:
+    return lambda **options: create(place[0], place[1], **options)
+
+
+@pytest.fixture
+def device(place: tuple[str, Device]) -> Device:
+    return place[1]
 
 
 class Log:
@@ -65,12 +89,12 @@ class Log:
 
 
 def test_every_backend_is_under_this_contract() -> None:
-    assert set(BACKENDS) == {name for name in DEVICES if " " not in name}
+    assert set(BACKENDS) == {name for name, _ in PLACES}
 
 
-def test_the_order_of_one_capture(device: Device) -> None:
+def test_the_order_of_one_capture(make: Make, device: Device) -> None:
     log = Log()
-    backend = create("auto", device, observer=log, barrier=lambda: log.lines.append("barrier"))
+    backend = make(observer=log, barrier=lambda: log.lines.append("barrier"))
     x = torch.ones(2, device=device.torch_device)
 
     def forward() -> torch.Tensor:
@@ -103,8 +127,8 @@ def test_graphs_share_one_pool() -> None:
     assert [line for line in module.log if "pool" in line] == ["begin pool=(0, 1) stream=capture-stream"] * 2
 
 
-def test_capture_inputs_reach_the_step_and_the_output_is_static(device: Device) -> None:
-    backend = create("auto", device)
+def test_capture_inputs_reach_the_step_and_the_output_is_static(make: Make, device: Device) -> None:
+    backend = make()
     x = torch.ones(3, device=device.torch_device)
     key = GraphKey.of("R", 3)
     output = backend.capture_one(key, lambda a, b: a * b, (x, 3))
@@ -116,9 +140,9 @@ def test_capture_inputs_reach_the_step_and_the_output_is_static(device: Device) 
     assert not backend.graphs and not backend.outputs
 
 
-def test_a_step_that_fails_leaves_the_others(device: Device) -> None:
+def test_a_step_that_fails_leaves_the_others(make: Make) -> None:
     log = Log()
-    backend = create("auto", device, observer=log)
+    backend = make(observer=log)
     backend.capture_one(GraphKey.of("R", 4), lambda: torch.ones(4))
 
     def broken() -> None:
@@ -130,44 +154,42 @@ def test_a_step_that_fails_leaves_the_others(device: Device) -> None:
     assert log.lines[-1] == "warmup 2 1/2 failed: out of memory"
 
 
-def test_a_host_read_is_a_capture_error_with_the_op(device: Device) -> None:
-    if device.torch_device.type != "cpu":
-        pytest.skip("CUDA words this itself")
-    backend = create("auto", device)
+@pytest.mark.parametrize("name", ["full", "tape", "segmented"])
+def test_a_host_read_is_a_capture_error_with_the_op(name: str) -> None:
+    backend = create(name, stand_in() if name == "full" else CpuDevice())
     with pytest.raises(CaptureError, match="_local_scalar_dense"):
         backend.capture_one(GraphKey.of("R", 1), lambda: torch.ones(1).item())
 
 
-def doubling(device: Device, log: Log | None = None) -> GraphRunner:
+def doubling(place: tuple[str, Device], log: Log | None = None) -> GraphRunner:
+    backend, device = place
     buffers = {"x": torch.zeros(8, 2, device=device.torch_device)}
-    return GraphRunner(lambda x: x * 2, buffers, [4, 1, 8], device=device, observer=log)
+    return GraphRunner(lambda x: x * 2, buffers, [4, 1, 8], backend=backend, device=device, observer=log)
 
 
-def test_a_runner_captures_the_largest_first(device: Device) -> None:
+def test_a_runner_captures_the_largest_first(place: tuple[str, Device]) -> None:
     log = Log()
-    doubling(device, log).capture()
+    doubling(place, log).capture()
     assert [line for line in log.lines if line.startswith("captured")] == ["captured 8", "captured 4", "captured 1"]
     assert log.lines[0] == "runner DecodeRunner [8, 4, 1]"
     assert log.lines[-1] == "runner DecodeRunner [8, 4, 1] done"
 
 
-@pytest.mark.parametrize(("size", "captured", "padded"), [(1, 1, 0), (2, 4, 2), (4, 4, 0), (5, 8, 3), (9, None, 0)])
-def test_a_batch_runs_on_the_smallest_size_that_fits(
-    device: Device, size: int, captured: int | None, padded: int
-) -> None:
-    runner = doubling(device)
+def test_a_batch_runs_on_the_smallest_size_that_fits(place: tuple[str, Device]) -> None:
+    runner, device = doubling(place), place[1]
     runner.capture()
-    batch = torch.arange(2.0 * size, device=device.torch_device).view(size, 2)
-    result = runner(x=batch)
-    assert (result.captured_size, result.padded, result.size) == (captured, padded, size)
-    assert torch.equal(result.output, batch * 2)
+    for size, captured, padded in [(1, 1, 0), (2, 4, 2), (4, 4, 0), (5, 8, 3), (9, None, 0)]:
+        batch = torch.arange(2.0 * size, device=device.torch_device).view(size, 2)
+        result = runner(x=batch)
+        assert (result.captured_size, result.padded, result.size) == (captured, padded, size)
+        assert torch.equal(result.output, batch * 2)
 
 
-def test_what_a_batch_does_not_fill_is_padding(device: Device) -> None:
-    where = device.torch_device
+def test_what_a_batch_does_not_fill_is_padding(place: tuple[str, Device]) -> None:
+    (backend, device), where = place, place[1].torch_device
     seen = torch.zeros(4, dtype=torch.long, device=where)
     runner = GraphRunner(
-        lambda rows: seen.copy_(rows) + 0, {"rows": torch.arange(4, device=where)}, [4], device=device,
+        lambda rows: seen.copy_(rows) + 0, {"rows": torch.arange(4, device=where)}, [4], backend=backend, device=device,
         padding={"rows": torch.arange(4, device=where)},
     )  # fmt: skip
     runner.capture()
@@ -213,7 +235,7 @@ def test_capturing_imports_no_profiler_of_ours() -> None:
 
 
 def test_a_replay_calls_nothing_but_the_graph() -> None:
-    runner = doubling(CpuDevice(), Log())
+    runner = doubling(("tape", CpuDevice()), Log())
     runner.capture()
     called: list[str] = []
 
@@ -228,3 +250,66 @@ def test_a_replay_calls_nothing_but_the_graph() -> None:
     finally:
         sys.setprofile(None)
     assert [name for name in called if name != "__hash__"] == ["replay", "replay", "replay"]
+
+
+@pytest.mark.parametrize("device", [stand_in, CpuDevice], ids=["full", "tape"])
+def test_a_segmented_capture_breaks_where_the_model_says(device: Callable[[], Device]) -> None:
+    log, calls = Log(), []
+    backend = create("segmented", device(), observer=log)
+    x, lengths = torch.ones(2), torch.tensor([1.0])
+
+    def attention(y: torch.Tensor) -> torch.Tensor:
+        calls.append(lengths.item())  # a host read: what no graph can hold
+        return y * lengths.item()
+
+    def step() -> torch.Tensor:
+        return run_eagerly(attention, x + 1) - 1
+
+    key = GraphKey.of("R", 2)
+    output = backend.capture_one(key, step)
+    assert [line for line in log.lines if "segment" in line] == [
+        "segment 0",
+        "segment 0 done",
+        "segment 1",
+        "segment 1 done",
+    ]
+    x.fill_(4)
+    lengths.fill_(3)
+    assert backend.replay(key) is output
+    assert output.tolist() == [14, 14]
+    assert len(calls) == 4
+    graph = backend.graphs[key]
+    assert [launch.kernel for launch in graph.launches] == ["aten::add", "aten::sub"]  # type: ignore[attr-defined]
+
+
+def test_a_failing_segment_closes_its_capture() -> None:
+    backend = create("segmented", CpuDevice())
+
+    def step() -> torch.Tensor:
+        run_eagerly(lambda: None)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        backend.capture_one(GraphKey.of("R", 1), step)
+    assert backend.capture_one(GraphKey.of("R", 2), lambda: torch.ones(2)).tolist() == [1, 1]
+
+
+def test_a_compiled_step_compiles_in_its_warm_ups_only() -> None:
+    stats = torch._dynamo.utils.counters["stats"]
+    seen: list[tuple[str, int]] = []
+
+    class Watch(Log):
+        @contextmanager
+        def _around(self, text: str) -> Iterator[None]:
+            before = stats["unique_graphs"]
+            yield
+            seen.append((text.split(maxsplit=1)[0], stats["unique_graphs"] - before))
+
+    backend = create("compiled", CpuDevice(), observer=Watch())
+    inputs = {size: torch.ones(size, 3) for size in range(1, 11)}  # more than torch's default limit of recompilations
+    for size, x in inputs.items():
+        backend.capture_one(GraphKey.of("R", size), lambda x=x: torch.relu(x) + 1)
+    assert sum(count for step, count in seen if step == "warmup") == 10
+    assert {count for step, count in seen if step in ("capture", "segment")} == {0}
+    inputs[10].fill_(-5)
+    assert torch.equal(backend.replay(GraphKey.of("R", 10)), torch.ones(10, 3))

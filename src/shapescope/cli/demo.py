@@ -19,7 +19,9 @@ def demo(
     sizes: Annotated[str, typer.Option(help="Batch sizes to capture.")] = "1,2,4,8,16",
     context: Annotated[str, typer.Option(help="Context lengths to replay at; 1 stands for dummy inputs.")] = "1",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<n>.")] = "auto",
-    backend: Annotated[str, typer.Option(help="How to capture: auto, full (device graph) or tape (CPU).")] = "auto",
+    backend: Annotated[
+        str, typer.Option(help="auto, full (device graph), tape (CPU), segmented or compiled.")
+    ] = "auto",
     detail: Annotated[str, typer.Option(help="full: shapes, stacks and memory; light: shapes.")] = "full",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where runs go.", show_default="./shapescope-runs")

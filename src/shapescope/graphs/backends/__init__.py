@@ -7,10 +7,14 @@ from typing import Any
 from shapescope.device import Device
 from shapescope.errors import UsageError
 from shapescope.graphs.backends.base import Backend
+from shapescope.graphs.backends.compiled import CompiledBackend
 from shapescope.graphs.backends.full import FullBackend
+from shapescope.graphs.backends.segmented import SegmentedBackend
 from shapescope.graphs.backends.tape import TapeBackend
 
-BACKENDS: dict[str, type[Backend]] = {kind.name: kind for kind in (FullBackend, TapeBackend)}
+BACKENDS: dict[str, type[Backend]] = {
+    kind.name: kind for kind in (FullBackend, TapeBackend, SegmentedBackend, CompiledBackend)
+}
 
 
 def create(name: str, device: Device, **options: Any) -> Backend:
