@@ -1,0 +1,69 @@
+"""One spelling for one kernel: mangled, c++filt, nsys and packaged forms of a name become the same text.
+
+Rules of section 1 of the project's kernel name notes: nothing that is removed here ever makes a new family.
+"""
+
+from __future__ import annotations
+
+import re
+
+import demangle
+
+# Invariant: every pattern is linear; no quantifier stands inside another, so that a hostile name costs its length.
+MAX_LENGTH = 65_536
+
+ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(anonymous\)::|_GLOBAL__N__?\w+::|_GLOBAL__N_1::|\{anonymous\}::")
+INTEGER_CAST = re.compile(r"\((?:unsigned )?(?:int|long|char|short|long long)\)(?=-?\d)")
+BOOLEAN_CAST = re.compile(r"\(bool\)([01])")
+INTEGER_SUFFIX = re.compile(r"\b(\d+)(?:ull|ul|ll|u|l)\b")
+VERSION_NAMESPACE = re.compile(
+    r"\b(?:CUB_[0-9A-Z_]+|THRUST_[0-9A-Z_]+|ROCPRIM_\w+?_NS|HIPCUB_\w+?_NS|at_cuda_detail|cub_wrapped|_V2|__gnu_cxx)::"
+)
+PACKAGED = (
+    (re.compile(r"\bcublasLt::"), ""),
+    (re.compile(r"\b(cutlass|cask|cudnn|xmma|internal)_?_(?:cudnn_infer|cudnn_train|5x_cudnn|cudnn|5x_cublas|cublas)::"), r"\1::"),
+    (re.compile(r"\bcudnn_(?:infer|train)_"), "cudnn_"),
+    (re.compile(r"_(?:cudnn_infer|cudnn_train|_5x_cudnn|_5x_cublas|cublas)$"), ""),
+    (re.compile(r"\bcutlass::Kernel2?<"), "cutlass::Kernel<"),
+    (re.compile(r"\bat::detail::Array<"), "std::array<"),
+)
+CLONE = re.compile(r" ?\[clone [^\]]*\]")
+SUFFIX = re.compile(r"(?:\.kd|\.intern\.\d+|\.cold|\.isra\.\d+|\.part\.\d+|\.constprop\.\d+)+$")
+SOURCE_NAME = re.compile(r"\d+")
+
+
+def spell(raw: str) -> str:
+    """`raw` in the project's one spelling. Names over `MAX_LENGTH` characters are judged by their beginning."""
+    text = SUFFIX.sub("", raw[:MAX_LENGTH].strip())
+    if text.startswith(("_Z", "__Z")):
+        text = demangled(text)
+    if "::" in text or "<" in text or "(" in text:
+        text = CLONE.sub("", text)
+        text = BOOLEAN_CAST.sub(lambda match: "true" if match[1] == "1" else "false", text)
+        text = INTEGER_CAST.sub("", ANONYMOUS.sub("", text))
+        text = VERSION_NAMESPACE.sub("", INTEGER_SUFFIX.sub(r"\1", text))
+    for pattern, replacement in PACKAGED:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def demangled(mangled: str) -> str:
+    """The c++filt spelling; of a name that was cut off, the identifiers that can still be read."""
+    text = demangle.demangle(mangled, language="itanium", style="gnu")
+    return text if text != mangled else "::".join(_source_names(mangled)) or mangled
+
+
+def _source_names(mangled: str) -> list[str]:
+    """The leading nested name of a mangled symbol: `_ZN4vllm3fooI..` is `vllm`, `foo`."""
+    names: list[str] = []
+    at = mangled.index("Z") + 1
+    while at < len(mangled) and mangled[at] in "NKL":
+        at += 1
+    while match := SOURCE_NAME.match(mangled, at):
+        length = int(match[0][:5])
+        name = mangled[match.end() : match.end() + length]
+        if len(name) < length and not names:
+            break
+        names.append(name)
+        at = match.end() + length
+    return [name for name in names if name and not name.startswith("_GLOBAL__N")]
