@@ -23,7 +23,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (
         "collective",
         r"nccl|rccl|msccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|a2a_|cross_device_reduce|quick_?reduce"
-        r"|one_?shot|two_?shot|multimem|nvshmem|rocshmem|deep_ep_|internode|intranode|c10d|symm_mem|lamport|mnnvl"
+        r"|one_?shot|two_?shot|multimem|local_device_load|nvshmem|rocshmem|deep_ep_|internode|intranode|c10d|symm_mem|lamport|mnnvl"
         r"|_send_?recv|_(start|end)_sync_|_dist_barrier|ep_(dispatch|combine)_|_all2all",
     ),
     # A store into the KV cache is an indexed write, whichever attention it serves; index metadata is nobody's work.
@@ -35,6 +35,9 @@ RULES: tuple[tuple[str, str], ...] = (
         r"|swap_blocks|copy_blocks|transfer_\w{0,24}kv|gather_\w{0,24}cache|store_kvcache|_kv_(store|insert|gather|copy|scatter)_",
     ),
     ("other", r"create_\w{0,24}kv_ind|_kv_ind(ices|ptr)|_build_\w{0,24}metadata|convert_\w{0,24}_ind(ices|ex)_to_|req_to_token|block_table"),
+    # Weights laid out anew for a product are quantisation's work, moved tokens are routing's.
+    ("quant", r"_repack_|reconstruct_exllama|shuffle_\d_?bit"),
+    ("moe_routing", r"ep_(scatter|gather|permute|post_reorder)|_(pre|post)_reorder_|seg_indptr|src2dst|src_to_dst|compute_masked_m"),
     # Mamba's chunked product is a product.
     ("gemm", r"_bmm_chunk"),
     # State-space and gated-delta recurrences are scans, though some call themselves attention.
@@ -42,28 +45,28 @@ RULES: tuple[tuple[str, str], ...] = (
         "scan",
         r"delta_rule|_gdn_|_gated_delta|selective_(scan|state)|chunk_(scan|state)|state_passing|_ssm|_ssd_|_mamba|mamba_"
         r"|_rwkv|_wkv|_kda_|_gla_|fused_recurrent|chunk_cumsum|_chunk_(fwd|bwd)_|recompute_w_u|solve_tril|lightning_attn"
-        r"|linear_attn|lru_scan|_lookback_scan",
+        r"|linear_attn|lru_scan|_lookback_scan|_kkt_|merge_\w{0,24}_inverse|causal_linear",
     ),
     (
         "attention",
         r"attn|attention|fmha|flash_(fwd|bwd|mla|attn|decode|prefill|infer)|_flash_|_flash$|_mla_|_mha_|_mqa_|_gqa_|_sdpa_|splitkv|split_kv"
         r"|flash_?mla|batch_(prefill|decode)|single_(prefill|decode)|paged_?kv|merge_states?_|_pa_(?!ram|ck|rtial)|_sage_"
-        r"|_fwd_(grouped_)?kernel_stage|_fwd_grouped_|_fwd_kernel_$|_bwd_kernel_|^_bwd_preprocess|_fwd_stage|_bwd_(dq|dk|dv|dot|fuse)"
-        r"|_nsa_|lse_(merge|combine)|combine_lse|_decode_grouped|_xqa_|paged_decode|_decode_softmax_reduce",
+        r"|^_fwd_(grouped_)?(kernel|stage|inner|split|combine)|^_fwd_$|^_bwd_(kernel|preprocess|inner|dq|dk|dv|dot|fuse)|^_bwd_$|^_reduce_segments_$"
+        r"|_nsa_|lse_(merge|combine)|combine_lse|_decode_grouped|_xqa_|paged_decode|_decode_softmax_reduce|flash_combine|_fa[234]_",
     ),
     # Convolutions are lowered to gemm kernels whose names keep the convolution's direction.
-    ("conv", r"conv(?!er)|[fb]prop|dgrad|wgrad|winograd|scudnn|\dcudnn|im2(col|d)|col2im|_igemm_(fwd|bwd|wrw)|_bwd_(weight|data)_"),
+    ("conv", r"conv(?!er)|[fb]prop|dgrad|wgrad|winograd|scudnn|cask_cudnn|_cudnn_cnn_|\dcudnn|im2(col|d)|col2im|_igemm_(fwd|bwd|wrw)|_bwd_(weight|data)_"),
     (
         "grouped_gemm",
         r"group(ed)?_?gemm|gemm_type[1-9]|_moe_\w{0,24}(gemm|_mm_|marlin|wna16|gemv)|gemm\w{0,24}_moe|_fused_moe_(kernel|gptq|awq|lora|_$)|^_fused_moe_$"
         r"|_fmoe|_matmul_ogs|marlin_moe|moe_marlin|moe_wna16|moe_mx?gemm|expert\w{0,24}gemm|gemm\w{0,24}expert|gemm\w{0,24}grouped|grouped\w{0,24}(gemm|_mm_|matmul)"
-        r"|_gmm_|tma_warp_specialized_(kernel|input)|compute_strides_tma|_sgmv|_bgmv|_lora_(shrink|expand)|group_gemm|_ragged_\w{0,24}(dot|matmul|gemm)"
+        r"|_gmm_|tma_warp_specialized_(kernel|input)|compute_strides_tma|problem_sizes|_sgmv|_bgmv|_lora_(shrink|expand)|group_gemm|_ragged_\w{0,24}(dot|matmul|gemm)"
         r"|_moe_mm_|segment_gemm|_tgv_moe|moe_(stage|up|down|gate)",
     ),
     (
         "gemm",
         r"gemm|gemv|gevm|_mat_?mul|_mm_|_bmm|_addb?mm|baddb?mm|nvjet|cijk|marlin_|_machete|_dot_|_dot$|split_?k_?(reduce|sum)|reduce_split_?k"
-        r"|_linear_|scaled_mm|_addmv|_mv_|post_?gsu|_einsum_|_awq_(?!marlin_repack|repack|dequant)|_gptq_(?!marlin_repack|repack|shuffle|dequant)|_hgemm|_wvsplit|_llmm|_wvsplitk|skinny|_cublas_|_tgv_|_qlinear",
+        r"|_linear_|scaled_mm|_addmv|_mv_|post_?gsu|_einsum_|_awq_(?!dequant)|_gptq_|_hgemm|wv_?split_?k|_llmm|_ll_gemm|reduce_1_block|skinny|_cublas_|_tgv_|_qlinear",
     ),
     (
         "moe_routing",
@@ -72,13 +75,13 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         "sampling",
-        r"sampl|_top_?k_?(top_?p|renorm|mask)|_top_?p_|_min_p_|renorm_prob|multinomial|penalt|logit_?bias|_rejection|rejection_"
+        r"(?<!up)(?<!down)sampl|_top_?k_?(top_?p|renorm|mask)|_top_?p_|_min_p_|renorm_prob|multinomial|penalt|logit_?bias|_rejection|rejection_"
         r"|gumbel|token_bitmask|speculative|_logprob|greedy|verify_tree|_tree_",
     ),
-    ("rope", r"rope|rotary|_pos_?enc|_sincos_|_rotate_half"),
+    ("rope", r"rope|rotary|kn_entry|_pos_?enc|_sincos_|_rotate_half"),
     ("reduction", r"norm_(one|two|zero|ops)|lp_?norm|_norm_reduce|vector_norm|_linalg_norm"),
     ("rng", r"distribution|random|_rand|dropout|philox|bernoulli|curand|normal_(fill|kernel|transform)|_normal_$|_uniform_"),
-    ("norm", r"norm(?!al_)|gamma_beta|rowwise_moments|_ln_(fwd|bwd)|layer_?norm|_rms_"),
+    ("norm", r"norm(?!al_)|_bn_(fw|bw)|gamma_beta|rowwise_moments|_ln_(fwd|bwd)|layer_?norm|_rms_"),
     ("softmax", r"soft_?max"),
     ("quant", r"activation_quant|act_quant(?!_and)"),
     (
@@ -88,16 +91,17 @@ RULES: tuple[tuple[str, str], ...] = (
     (
         "quant",
         r"quant|_?to_h?fp[48]|_?to_float[48]|_fp[48]_to|hfp8|fp8_?rowwise|rowwise_to_float|cast_to_fp|_cvt_fp|_repack|_nf4_|nvfp4|mxfp[48]"
-        r"|_scale_swizzle|swizzle_scale|ue8m0|scaled_fp|_int[48]_to|_to_int[48]|convert_fp8|fp8_convert|per_token_cast|amax_scale",
+        r"|_scale_swizzle|swizzle_scale|ue8m0|scaled_fp|_int[48]_to|_to_int[48]|_scale_\d+x\d+|block_scale|scale_interleave|convert_fp8|fp8_convert|per_token_cast|amax_scale",
     ),
-    ("embedding", r"embedding|_embed_|bounds_check_ind|krn_partial|partial_segment_offset|compute_grad_weight|sum_and_scatter"),
-    ("elementwise", r"masked_fill|_where_|fused_adam|_adam|_sgd_|_lamb_|_adagrad"),
+    ("embedding", r"embedding|_embed_|_embs?_|bounds_check_ind|krn_partial|partial_segment_offset|compute_grad_weight|sum_and_scatter"),
+    ("scatter", r"index_(put|select|add|copy|fill)|indexing_backward|permute_\d_?d_(data|len)"),
+    ("elementwise", r"masked_fill|_where_|triu|tril_|fused_adam|_adam|_sgd_|_lamb_|_adagrad"),
     ("sort", r"sort(?!ed_search)|top_?k|radix(?!_scan)|bitonic|onesweep|_merge_(blocks|oddeven|mergepath)|block_merge|kth_value"),
     (
         "scan",
         r"_scan|scan_|cum_?sum|cum_?prod|cum_?max|lookback|prefix_sum|device_select|_select_(kernel|if|sweep)|partition|compact_init|unique_by",
     ),
-    ("other", r"pool|upsample|interpol|searchsorted|trsm|potrf|getrf|_lu_|cholesky|empty_|spin_|_trsv|triu|tril_|_fft|_metadata|histogram"),
+    ("other", r"pool|upsample|interpol|searchsorted|trsm|potrf|getrf|_lu_|cholesky|empty_|spin_|_trsv|_fft|_metadata|histogram"),
     ("scatter", r"scatter|gather|index|_take_|_put_|permut(?!e_\d)|kv_?cache|slot_mapping|cache_loc"),
     (
         "reduction",
@@ -108,7 +112,7 @@ RULES: tuple[tuple[str, str], ...] = (
     (
         "elementwise",
         r"elementwise|pointwise|point_wise|_unary|_binary|_add|_mul|_sub_|_div|_pow_|_exp_|_log_|_sqrt|_rsqrt|_abs_|_neg_|_clamp|_compare"
-        r"|_eq_|_ne_|_lt_|_gt_|_le_|_ge_|_sin_|_cos_|bitwise|logical|_lerp|addc|_scale_|_map_|multi_tensor|tensor_op|tensor_scalar|_bias|_isnan|_isfinite|_maximum|_minimum|_round|_floor|_ceil|_erf|_reciprocal|_remainder|_fmod",
+        r"|_eq_|_ne_|_lt_|_gt_|_le_|_ge_|_sin_|_cos_|bitwise|logical|_lerp|addc|_scale_|_map_|multi_tensor|tensor_op|tensor_scalar|_bias|_isnan|_isfinite|_plus_|_minus_|_multiplies|_maximum|_minimum|_round|_floor|_ceil|_erf|_reciprocal|_remainder|_fmod",
     ),
 )  # fmt: skip
 COMPILED = tuple((kernel_class, re.compile(pattern)) for kernel_class, pattern in RULES)
@@ -116,14 +120,15 @@ COMPILED = tuple((kernel_class, re.compile(pattern)) for kernel_class, pattern i
 # C2: helpers that serve one op take its class, but their data types make no family.
 HELPER = re.compile(
     r"split_?k_?reduce|reduce_?split_?k|offsets?_|strides|winograd_\w{0,24}(data|filter|output|delta|generate|transform)|im2(col|d)|col2im"
-    r"|prepare|workspace|_init|generate_|repack|_zero|post_?gsu|beta_only|_combine|_shuffle_|transform_"
+    r"|prepare|workspace|_init|generate_|repack|_zero|post_?gsu|beta_only|_combine|_shuffle_|transform_|_helper"
 )
 
 
 def classify(*texts: str) -> str:
     """The class of the first text that a rule speaks for, else `other`. Texts are snake_case, the surest first."""
     for text in texts:
-        padded = f"_{text[:MAX_LENGTH].strip('_')}_"
+        # Gemma is a model, not a product.
+        padded = f"_{text[:MAX_LENGTH].strip('_')}_".replace("gemma", "model")
         for kernel_class, pattern in COMPILED:
             if pattern.search(padded):
                 return kernel_class

@@ -21,8 +21,10 @@ VERSION_NAMESPACE = re.compile(
 )
 PACKAGED = (
     (re.compile(r"\bcublasLt::"), ""),
-    (re.compile(r"\b(cutlass|cask|cudnn|xmma|internal)_?_(?:cudnn_infer|cudnn_train|5x_cudnn|cudnn|5x_cublas|cublas)::"), r"\1::"),
+    (re.compile(r"\b(cutlass|cudnn|xmma|internal)_?_(?:cudnn_infer|cudnn_train|5x_cudnn|cudnn|5x_cublas|cublas)::"), r"\1::"),
+    (re.compile(r"\bcask_+(?:5x_)?(cudnn|cublas)(?:_infer|_train)?::"), r"cask_\1::"),
     (re.compile(r"\bcudnn_(?:infer|train)_"), "cudnn_"),
+    (re.compile(r"^(\w+::\w+)\.\w+$"), r"\1"),
     (re.compile(r"_(?:cudnn_infer|cudnn_train|_5x_cudnn|_5x_cublas|cublas)$"), ""),
     (re.compile(r"\bcutlass::Kernel2?<"), "cutlass::Kernel<"),
     (re.compile(r"\bat::detail::Array<"), "std::array<"),

@@ -144,12 +144,14 @@ REDUCE_OPERATIONS = frozenset({"Sum", "Prod", "Max", "Min", "MinMax", "PreMulSum
 
 
 def _nccl(match: Match) -> Reading:
-    """Collective and reduction stay; type, algorithm, protocol and argument size are variant, in either old or new order."""
+    """The collective, and the operation of one that reduces; types, algorithm and protocol are variant, in any order."""
     words = _split(match[2].partition("(")[0])
-    stays = [word for at, word in enumerate(words) if (at == 0 and word not in ("LL",)) or word.capitalize() in REDUCE_OPERATIONS]
-    variant = tuple(word for word in words if word not in stays)
-    spelled = [word.capitalize() if word.capitalize() in REDUCE_OPERATIONS else word for word in stays]
-    return Reading("_".join([match[1].lower(), *spelled]), variant, "collective")
+    collective = "" if words[:1] and words[0].capitalize() in REDUCE_OPERATIONS else words[0]
+    operations = [word.capitalize() for word in words if word.capitalize() in REDUCE_OPERATIONS]
+    if collective and "Reduce" not in collective:
+        operations = []
+    family = "_".join(filter(None, [match[1].lower(), collective, *operations]))
+    return Reading(family, tuple(word for word in words if word != collective), "collective")
 
 
 def _cudnn_generated(match: Match) -> Reading:

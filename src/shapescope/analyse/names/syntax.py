@@ -19,8 +19,8 @@ TOKEN = re.compile(
 )
 QUALIFIERS = frozenset({"const", "volatile", "struct", "class", "typename", "enum", "restrict", "__restrict__"})
 WORD_TYPES = frozenset({"unsigned", "signed", "long", "short", "int", "char", "double", "__int128"})
-OPENING = frozenset("<({[")
-CLOSING = frozenset(">)}]")
+OPENING = {">": "<", ")": "(", "}": "{", "]": "["}
+CLOSING = frozenset(OPENING)
 LAMBDA = "lambda"
 CALL = "operator()"
 
@@ -86,20 +86,20 @@ class _Parser:
             if token == "::":
                 joined = True
             elif token == "<":
-                arguments = self.list(depth + 1)
+                arguments = self.list(">", depth + 1)
                 if path:
                     path[-1] = Segment(path[-1].identifier, arguments)
             elif token == "(" and path and not joined:
                 self._parameters(path, depth)
             elif token == "(":
-                inner = self.list(depth + 1)
+                inner = self.list(")", depth + 1)
                 follower = self.peek()
                 if inner and follower and (follower[0].isalnum() or follower in "-_("):
                     cast = inner[0].identifier or cast
                 elif inner and follower != "::":
                     path, function = list(inner[0].path), True
             elif token in "{[":
-                path.append(self._closure(depth))
+                path.append(self._closure("}" if token == "{" else "]", depth))
                 joined = False
             elif token == "&":
                 function = function or not path
@@ -114,45 +114,46 @@ class _Parser:
             value, path = path[0].identifier, []
         return Name(tuple(path), value, cast, function and bool(path))
 
-    def list(self, depth: int) -> tuple[Name, ...]:
-        """The names up to the matching closing bracket, which is consumed."""
+    def list(self, closing: str, depth: int) -> tuple[Name, ...]:
+        """The names up to the closing bracket, which is consumed. Inside parentheses a stray `>` compares."""
         if depth > MAX_DEPTH:
-            self.skip()
+            self.skip(closing)
             return ()
         names: list[Name] = []
         while token := self.peek():
-            if token in CLOSING:
-                self.at += 1
+            if token in CLOSING and token != closing and closing != ")":
                 break
-            if token == ",":
+            if token == "," or token in CLOSING:
                 self.at += 1
+                if token == closing:
+                    break
                 continue
             names.append(self.name(depth))
         return tuple(names)
 
-    def skip(self) -> None:
-        """Pass over the group that has just been opened."""
-        depth = 1
+    def skip(self, closing: str) -> None:
+        """Pass over the group that has just been opened, counting its own kind of bracket."""
+        opening, depth = OPENING[closing], 1
         while depth and (token := self.peek()):
-            depth += (token in OPENING) - (token in CLOSING)
+            depth += (token == opening) - (token == closing)
             self.at += 1
 
     def _parameters(self, path: list[Segment], depth: int) -> None:
         last = path[-1]
         if last.identifier == LAMBDA and not last.parameters:
-            path[-1] = Segment(LAMBDA, last.arguments, self.list(depth + 1))
+            path[-1] = Segment(LAMBDA, last.arguments, self.list(")", depth + 1))
         else:
-            self.skip()
+            self.skip(")")
 
-    def _closure(self, depth: int) -> Segment:
+    def _closure(self, closing: str, depth: int) -> Segment:
         """`{lambda(float)#1}`, `[lambda(int) (instance 1)]`, `{unnamed type#1}`; the bracket is open."""
         parameters: tuple[Name, ...] = ()
         if self.peek() == LAMBDA:
             self.at += 1
             if self.peek() == "(":
                 self.at += 1
-                parameters = self.list(depth + 1)
-        self.skip()
+                parameters = self.list(")", depth + 1)
+        self.skip(closing)
         return Segment(LAMBDA, (), parameters)
 
 

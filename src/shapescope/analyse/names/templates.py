@@ -20,7 +20,10 @@ PASSED_OVER = frozenset(
     " cuda_cub system legacy apply util".split()
 )
 # Library names that say nothing of the work: `deep_gemm::transpose` is no product.
-SILENT = frozenset({"deep_gemm", "cudnn", "cutlass", "cublas", "flash_attn", "fbgemm_gpu"})
+SILENT = frozenset({"deep_gemm", "cudnn", "cutlass", "cublas", "flash_attn", "fbgemm", "fbgemm_gpu"})
+
+# Libraries of products: their name tells what a function does only where the function does not.
+PRODUCTS = frozenset({"marlin", "machete", "awq", "gptq", "exllama", "qserve"})
 
 LAUNCHER = re.compile(
     r"elementwise|pointwise|^reduce_kernel$|multi_tensor_apply|grid_stride|^indexFunc|^kentry\w*$|trampoline|^Kernel2?$"
@@ -34,7 +37,7 @@ LOOK_THROUGH = re.compile(
 SCALAR = re.compile(r"^[AB]UnaryFunctor$")
 STRUCTURAL = re.compile(
     r"^(?:array|Array|tuple|TrivialOffsetCalculator|OffsetCalculator|LoadWith\w*|StoreWith\w*|\w*TensorListMetadata|TensorListScalar\w*"
-    r"|TensorInfo|CUDAGenerator\w*|\w*[cC]onfig\w*|\w*[pP]olicy\w*|target_arch|integral_constant|bool_constant|NullType|C|Layout|Shape"
+    r"|TensorInfo|CUDAGenerator\w*|\w*[cC]onfig\w*|\w*[pP]olicy\w*|target_arch|integral_constant|bool_constant|\w*_tag|always_true\w*|\w*[mM]ode_t|NullType|C|Layout|Shape"
     r"|void|auto|T\d*|\w*Params?|\w*Kargs|Memory\w*|integer_sequence|sequence)$"
 )
 SELECTING = re.compile(
@@ -108,16 +111,17 @@ def _class(namespaces: list[str], base: list[str], operations: list[str], head: 
     function, operation = "_".join(base), "_".join(operations)
     if head.identifier == "reduce_kernel":
         return "reduction"
-    told = [word for word in namespaces if word not in SILENT]
+    told = [word for word in namespaces if word not in SILENT | PRODUCTS]
     whole = "_".join([*told, *base, *operations])
+    fallback = "gemm" if PRODUCTS.intersection(namespaces) else ""
     if function.startswith("index_func"):
         return "scatter"
     if operations and re.search(r"elementwise|pointwise|multi_tensor|foreach", function):
         judged = classify(operation)
-        if judged in ("other", "reduction", "sort", "scan", "gemm") and operation not in ("lp_norm", "norm_two"):
+        if judged in ("other", "reduction", "sort", "scan", "gemm") and operation .startswith(("lp_norm", "norm_two")) is False:
             return "scatter" if re.search("index|scatter|gather", function) else "elementwise"
         return judged
-    return classify(operation, whole) if operations and "act_and_mul" not in function else classify(whole)
+    return classify(whole, fallback)
 
 
 def _operations(head: Segment) -> list[str | Reading]:
