@@ -38,7 +38,11 @@ def _cutlass(kernel: Name) -> Reading | None:
     mains = kernel.arguments
     if identifier in UNIVERSAL and len(mains) > 2 and mains[1].identifier.startswith("Collective"):
         return _cutlass3(mains)
-    if identifier in UNIVERSAL or identifier in ("Gemm", "GemmGrouped", "GemmSplitKParallel") or CONVOLUTION.match(identifier):
+    if (
+        identifier in UNIVERSAL
+        or identifier in ("Gemm", "GemmGrouped", "GemmSplitKParallel")
+        or CONVOLUTION.match(identifier)
+    ):
         return _cutlass2(identifier, mains)
     return None
 
@@ -51,10 +55,10 @@ def _cutlass3(mains: tuple[Name, ...]) -> Reading:
     outputs = _direct_types(epilogue)[-1:]
     words = ["cutlass3x", "grouped_gemm" if grouped else "gemm", *dict.fromkeys(inputs + outputs)]
     dispatch, tags = without_architecture(mainloop.arguments[0].identifier if mainloop.arguments else "")
-    tiles = [tile for main in (mainloop, epilogue) for argument in main.arguments[:3] for tile in _tiles(argument)]
-    return Reading(
-        "_".join(words), (*tags, *tiles, snake(dispatch)), "grouped_gemm" if grouped else "gemm"
-    )
+    tiles = [
+        tile for main in (mainloop, epilogue) for argument in main.arguments[:3] for tile in _tiles(argument)
+    ]
+    return Reading("_".join(words), (*tags, *tiles, snake(dispatch)), "grouped_gemm" if grouped else "gemm")
 
 
 def _cutlass2(identifier: str, mains: tuple[Name, ...]) -> Reading:
@@ -82,7 +86,7 @@ def _composable(function: str, gridwise: Name) -> Reading:
         elif types and argument.identifier != "Tuple":
             break
     chosen = list(dict.fromkeys([*types[:2], *types[-1:]]))
-    words = snake_words(function, [])
+    words = snake_words(function)
     kernel_class = classify("_".join(words))
     numbers = [name.value for name in gridwise.arguments if name.value and not name.cast]
     return Reading("_".join(["ck", *words, *chosen]), tuple(numbers), kernel_class)
@@ -114,4 +118,8 @@ def _tiles(name: Name) -> list[str]:
     sizes = [size.arguments[0].value for size in name.arguments if size.identifier == "C" and size.arguments]
     if name.identifier == "tuple" and len(sizes) == len(name.arguments) > 1:
         return ["x".join(sizes)]
-    return [tile for argument in name.arguments[-1:] for tile in _tiles(argument)] if name.identifier.startswith("Mainloop") else []
+    return (
+        [tile for argument in name.arguments[-1:] for tile in _tiles(argument)]
+        if name.identifier.startswith("Mainloop")
+        else []
+    )

@@ -6,7 +6,9 @@ import re
 
 from shapescope.analyse.names.reading import Reading
 
-KERNEL = re.compile(r"^(?:triton_(poi|red|per|tem|for|mm|cooperative|split_scan)_|(?:graph_\d+_)?(cpp)_fused)")
+KERNEL = re.compile(
+    r"^(?:triton_(poi|red|per|tem|for|mm|cooperative|split_scan)_|(?:graph_\d+_)?(cpp)_fused)"
+)
 UNNAMED = re.compile(r"^triton__(?:\d+[dec]*)*$")
 COUNTER = re.compile(r"_(\d+)$")
 GRAPH = re.compile(r"^graph_\d+_")

@@ -12,7 +12,9 @@ import demangle
 # Invariant: every pattern is linear; no quantifier stands inside another, so that a hostile name costs its length.
 MAX_LENGTH = 65_536
 
-ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(anonymous\)::|_GLOBAL__N__?\w+::|_GLOBAL__N_1::|\{anonymous\}::")
+ANONYMOUS = re.compile(
+    r"\(anonymous namespace\)::|<unnamed>::|\(anonymous\)::|_GLOBAL__N__?\w+::|_GLOBAL__N_1::|\{anonymous\}::"
+)
 INTEGER_CAST = re.compile(r"\((?:unsigned )?(?:int|long|char|short|long long)\)(?=-?\d)")
 BOOLEAN_CAST = re.compile(r"\(bool\)([01])")
 INTEGER_SUFFIX = re.compile(r"\b(\d+)(?:ull|ul|ll|u|l)\b")
@@ -21,7 +23,12 @@ VERSION_NAMESPACE = re.compile(
 )
 PACKAGED = (
     (re.compile(r"\bcublasLt::"), ""),
-    (re.compile(r"\b(cutlass|cudnn|xmma|internal)_?_(?:cudnn_infer|cudnn_train|5x_cudnn|cudnn|5x_cublas|cublas)::"), r"\1::"),
+    (
+        re.compile(
+            r"\b(cutlass|cudnn|xmma|internal)_?_(?:cudnn_infer|cudnn_train|5x_cudnn|cudnn|5x_cublas|cublas)::"
+        ),
+        r"\1::",
+    ),
     (re.compile(r"\bcask_+(?:5x_)?(cudnn|cublas)(?:_infer|_train)?::"), r"cask_\1::"),
     (re.compile(r"\bcudnn_(?:infer|train)_"), "cudnn_"),
     (re.compile(r"^(\w+::\w+)\.\w+$"), r"\1"),
@@ -31,7 +38,7 @@ PACKAGED = (
 )
 CLONE = re.compile(r" ?\[clone [^\]]*\]")
 SUFFIX = re.compile(r"(?:\.kd|\.intern\.\d+|\.cold|\.isra\.\d+|\.part\.\d+|\.constprop\.\d+)+$")
-SOURCE_NAME = re.compile(r"\d+")
+MANGLED_PART = re.compile(r"L[a-z]n?\d{1,20}E|[ST][0-9A-Z]{0,3}_|(?P<length>[1-9]\d{0,3})")
 
 
 def spell(raw: str) -> str:
@@ -52,20 +59,24 @@ def spell(raw: str) -> str:
 def demangled(mangled: str) -> str:
     """The c++filt spelling; of a name that was cut off, the identifiers that can still be read."""
     text = demangle.demangle(mangled, language="itanium", style="gnu")
-    return text if text != mangled else "::".join(_source_names(mangled)) or mangled
+    return text if text != mangled else _readable(mangled) or mangled
 
 
-def _source_names(mangled: str) -> list[str]:
-    """The leading nested name of a mangled symbol: `_ZN4vllm3fooI..` is `vllm`, `foo`."""
-    names: list[str] = []
+def _readable(mangled: str) -> str:
+    """What can be read of a mangled name that was cut off: `_ZN2ck11kernel_gemmINS_4Gri` is `ck::kernel_gemm<Gri`."""
+    paths: list[list[str]] = []
     at = mangled.index("Z") + 1
-    while at < len(mangled) and mangled[at] in "NKL":
-        at += 1
-    while match := SOURCE_NAME.match(mangled, at):
-        length = int(match[0][:5])
+    end = -1
+    while match := MANGLED_PART.search(mangled, at):
+        at = match.end()
+        if not match["length"]:
+            continue
+        length = int(match["length"])
         name = mangled[match.end() : match.end() + length]
-        if len(name) < length and not names:
-            break
-        names.append(name)
-        at = match.end() + length
-    return [name for name in names if name and not name.startswith("_GLOBAL__N")]
+        if not paths or (match.start() != end and end >= 0):
+            paths.append([])
+        if not name.startswith("_GLOBAL__N"):
+            paths[-1].append(name)
+        at = end = match.end() + length
+    words = ["::".join(path) for path in paths if path]
+    return f"{words[0]}<{', '.join(words[1:])}" if len(words) > 1 else "".join(words)

@@ -36,7 +36,9 @@ def _nvjet(match: Match) -> Reading:
     return Reading(f"nvjet_{match[2]}", _split(f"{match[1] or ''}_{match[3]}"), "gemm")
 
 
-XMMA_TYPES = re.compile(r"^(?:tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|i32|u8|s8|s32|fp8|cf32|cf64|mxf\w+|nvf\w+|ue\w+)+$")
+XMMA_TYPES = re.compile(
+    r"^(?:tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|i32|u8|s8|s32|fp8|cf32|cf64|mxf\w+|nvf\w+|ue\w+)+$"
+)
 XMMA_FLAGS = frozenset({"indexed", "warp", "specialized", "ex", "cta", "nn", "nt", "tn", "tt"})
 
 
@@ -58,7 +60,16 @@ def _xmma(match: Match) -> Reading:
 
 
 MMA = re.compile(r"^([a-z]{1,2}?)(?:\d+x)*(\d*)(gemm|gemv|fprop|dgrad|wgrad|cudnn)$")
-ACCUMULATORS = {"s": "f32", "h": "f16", "d": "f64", "i": "i32", "c": "c64", "z": "c128", "gc": "c64", "gz": "c128"}
+ACCUMULATORS = {
+    "s": "f32",
+    "h": "f16",
+    "d": "f64",
+    "i": "i32",
+    "c": "c64",
+    "z": "c128",
+    "gc": "c64",
+    "gz": "c128",
+}
 MMA_TYPES = {**TYPES, "s32": "i32", "s4": "i4", "u4": "u4", "fp16": "f16"}
 DIRECTIONS = ("winograd", "dgrad", "wgrad")
 
@@ -84,7 +95,9 @@ def _blas(match: Match) -> Reading | None:
     types = _blas_types(ACCUMULATORS.get(accumulator, accumulator), bool(shape), output, inputs)
     kinds = [operation.replace("cudnn", "conv"), *_conv_direction(words)]
     family = "_".join([library, *kinds, *types])
-    variant = tuple(word for i, word in enumerate(words) if i != at and word not in MMA_TYPES and word != words[0])
+    variant = tuple(
+        word for i, word in enumerate(words) if i != at and word not in MMA_TYPES and word != words[0]
+    )
     instruction_tag = f"{accumulator}{shape}" if shape else ""
     return Reading(family, tuple(word for word in (instruction_tag, *variant) if word), classify(family))
 
@@ -109,7 +122,9 @@ def _conv_direction(words: tuple[str, ...]) -> list[str]:
     return []
 
 
-TENSILE_END = re.compile(r"^(?:BH|H?HA?S?|HAS?|HA|Bias\w*|AS|AH|UserArgs|MT\d.*|SAV|SAB|SCD|GG|Grad|CB?|Aux\w*|ABV?\w*|GB?)$")
+TENSILE_END = re.compile(
+    r"^(?:BH|H?HA?S?|HAS?|HA|Bias\w*|AS|AH|UserArgs|MT\d.*|SAV|SAB|SCD|GG|Grad|CB?|Aux\w*|ABV?\w*|GB?)$"
+)
 TENSILE_TYPES = re.compile(r"^(?:[A-Z0-9]+[a-z]?)$")
 TENSILE_HELPERS = re.compile(r"PostGSU|_GB|Beta|_GA|_Conversion|Reduction")
 
@@ -156,7 +171,10 @@ def _nccl(match: Match) -> Reading:
 
 def _cudnn_generated(match: Match) -> Reading:
     words = _split(match[1])
-    end = next((i for i, word in enumerate(words) if re.match(r"w?g?mma|knob|\d+x\d+|f16|bf16|fp8|e4m3", word)), len(words))
+    end = next(
+        (i for i, word in enumerate(words) if re.match(r"w?g?mma|knob|\d+x\d+|f16|bf16|fp8|e4m3", word)),
+        len(words),
+    )
     kept, tags = without_architecture("_".join(words[:end]))
     return Reading(f"cudnn_{kept}", (*tags, *words[end:]), classify(kept))
 
@@ -224,7 +242,9 @@ def _cute_dsl(match: Match) -> Reading:
     return Reading(family, (*tags, *_split(rest)), classify(snake(kept)))
 
 
-FMHA_FLAG = re.compile(r"^(?:aligned|notaligned|rf|smem|seqaligned|dropout|k\d+|S|\d+|sm\d+|nl|tiled|ws|kernel|causal|sliding|or|chunked|custom|mask|softcapping|output|\d+x\d+)$")
+FMHA_FLAG = re.compile(
+    r"^(?:aligned|notaligned|rf|smem|seqaligned|dropout|k\d+|S|\d+|sm\d+|nl|tiled|ws|kernel|causal|sliding|or|chunked|custom|mask|softcapping|output|\d+x\d+)$"
+)
 
 
 def _fmha(match: Match) -> Reading:
@@ -260,7 +280,22 @@ READERS: tuple[tuple[re.Pattern[str], Reader], ...] = tuple(
 FUSION_COUNTER = re.compile(r"(?:_|\.)?\d+$")
 TRITON_SIGNATURE = re.compile(r"_0d?1d?(?:\d+|[dec])*$")
 HASH = re.compile(r"^(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}$")
-PLAIN_TYPES = frozenset({"bf16", "fp16", "f16", "fp32", "f32", "float", "half", "bfloat16", "float16", "float32", "float64", "double"})
+PLAIN_TYPES = frozenset(
+    {
+        "bf16",
+        "fp16",
+        "f16",
+        "fp32",
+        "f32",
+        "float",
+        "half",
+        "bfloat16",
+        "float16",
+        "float32",
+        "float64",
+        "double",
+    }
+)
 
 
 def read(name: str) -> Reading | None:
@@ -287,7 +322,8 @@ def _words(name: str) -> Reading:
         for word in _split(kept)
         if TILE.match(word) or HASH.match(word) or (not typed and word.lower() in PLAIN_TYPES)
     ]
-    family = "_".join(word for word in snake_words(kept, removed))
+    plain = "_".join(word for word in kept.split("_") if word not in removed)
+    family = plain if kernel_class == "other" else "_".join(snake_words(plain))
     tail = [counter[0].strip("_.")] if counter else []
     extra = [signature[0].strip("_")] if signature else []
     return Reading(family or name, (*removed, *tags, *tail, *extra), kernel_class)

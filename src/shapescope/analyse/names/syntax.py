@@ -17,7 +17,9 @@ TOKEN = re.compile(
     r"|[A-Za-z_$~][\w$]*|\d[\w.]*"
     r"|::|->|[<>(){}\[\],&-]"
 )
-QUALIFIERS = frozenset({"const", "volatile", "struct", "class", "typename", "enum", "restrict", "__restrict__"})
+QUALIFIERS = frozenset(
+    {"const", "volatile", "struct", "class", "typename", "enum", "restrict", "__restrict__"}
+)
 WORD_TYPES = frozenset({"unsigned", "signed", "long", "short", "int", "char", "double", "__int128"})
 OPENING = {">": "<", ")": "(", "}": "{", "]": "["}
 CLOSING = frozenset(OPENING)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from shapescope.analyse.names import cutlass, symbols
-from shapescope.analyse.names.classes import classify, keeps_types
+from shapescope.analyse.names.classes import CLASSES, classify, keeps_types
 from shapescope.analyse.names.reading import Reading
 from shapescope.analyse.names.syntax import CALL, LAMBDA, Name, Segment
 from shapescope.analyse.names.words import COMPUTE_TYPES, data_type, snake, snake_words, without_architecture
@@ -25,9 +26,14 @@ SILENT = frozenset({"deep_gemm", "cudnn", "cutlass", "cublas", "flash_attn", "fb
 # Libraries of products: their name tells what a function does only where the function does not.
 PRODUCTS = frozenset({"marlin", "machete", "awq", "gptq", "exllama", "qserve"})
 
+WHOLE_KERNELS = frozenset({"Kernel", "Kernel2", "device_kernel", "kentry", "kentry_pt"})
+WRAPPER = re.compile(r"^enable_\w+$")
+ELEMENTWISE = re.compile(r"elementwise|pointwise|multi_tensor|foreach")
+POINTWISE_CLASSES = frozenset(CLASSES) - {"other", "reduction", "sort", "scan", "gemm"}
+
 LAUNCHER = re.compile(
-    r"elementwise|pointwise|^reduce_kernel$|multi_tensor_apply|grid_stride|^indexFunc|^kentry\w*$|trampoline|^Kernel2?$"
-    r"|device_kernel|_kernel_agent|^static_kernel|parallel_for|for_each|^transform_kernel|tensor_kernel_scan|^apply_kernel"
+    r"elementwise|pointwise|^reduce_kernel$|multi_tensor_apply|grid_stride|^indexFunc|trampoline"
+    r"|_kernel_agent|^static_kernel|parallel_for|for_each|^transform_kernel|tensor_kernel_scan|^apply_kernel"
     r"|^EigenMetaKernel|^cuda_foreach|^launch_kernel|^bulk_|^kernelPointwise|^run_kernel|^generic_kernel|^global_kernel"
 )
 LOOK_THROUGH = re.compile(
@@ -56,20 +62,38 @@ def read(name: Name) -> Reading:
     if not path:
         return Reading("")
     head = path[-1]
-    special = cutlass.read(head)
-    if special is not None:
-        return special
+    return cutlass.read(head) or _launched(head) or _function(path)
+
+
+def _launched(head: Segment) -> Reading | None:
+    """A launcher of whole kernels adds nothing: `ck_tile::kentry<2, K>` is K, `cutlass::Kernel<cutlass_80_..>` its word."""
+    if head.identifier not in WHOLE_KERNELS:
+        return None
+    for argument in head.arguments:
+        while argument.arguments and WRAPPER.match(argument.identifier):
+            argument = argument.arguments[0]
+        if argument.value or argument.cast or not argument.path:
+            continue
+        word = (
+            symbols.read(argument.identifier) if len(argument.path) == 1 and not argument.arguments else None
+        )
+        inner = word or read(argument)
+        leading = tuple(number.value for number in head.arguments if number.value)
+        return replace(inner, variant=(*leading, *inner.variant)) if inner.family else None
+    return None
+
+
+def _function(path: list[Segment]) -> Reading:
+    head = path[-1]
     namespaces, tags = _namespaces(segment.identifier for segment in path[:-1])
     identifier, more_tags = without_architecture(head.identifier)
-    operations = _operations(head)
-    if operations and isinstance(operations[0], Reading):
-        return operations[0]
-    spelled = [operation for operation in operations if isinstance(operation, str)]
-    base = snake_words(identifier, []) if identifier.lower() != "kernel" else []
-    choices = _choices(head)
-    kernel_class = _class(namespaces, base, [*spelled, *choices], head)
-    types = _types(head) if keeps_types(kernel_class, "_".join([*base, *spelled])) else []
-    words = _family(namespaces, base, head, [*spelled, *choices, *types])
+    base = snake_words(identifier) if identifier.lower() != "kernel" else []
+    chosen = [*_operations(head), *_choices(head)]
+    kernel_class = _class(namespaces, base, chosen)
+    if kernel_class == "other":
+        base = [identifier]
+    types = _types(head) if keeps_types(kernel_class, "_".join([*base, *chosen])) else []
+    words = [*_library(namespaces, base), *base, *chosen, *types]
     variant = tuple(_variant([*tags, *more_tags], head.arguments))
     return Reading("_".join(words), variant, kernel_class)
 
@@ -96,61 +120,45 @@ def _namespaces(identifiers: Iterable[str]) -> tuple[list[str], list[str]]:
     return kept, tags
 
 
-def _family(namespaces: list[str], base: list[str], head: Segment, rest: list[str]) -> list[str]:
-    """Library first; a namespace that the function's name repeats is left out, `flashinfer::norm::RMSNorm`."""
+def _library(namespaces: list[str], base: list[str]) -> list[str]:
+    """Library first; an inner namespace that the function's name repeats is left out, `flashinfer::norm::RMSNorm`."""
     joined = "_".join(base)
-    library = namespaces[:1]
-    inner = [word for word in namespaces[1:] if word not in joined]
-    if head.identifier == "kentry" or head.identifier == "trampoline_kernel":
-        base = [] if head.identifier == "kentry" else base
-    return [*library, *inner, *base, *rest]
+    return namespaces[:1] + [word for word in namespaces[1:] if word not in joined]
 
 
-def _class(namespaces: list[str], base: list[str], operations: list[str], head: Segment) -> str:
-    """By the launched operation if that tells, else by the function, else by the namespaces."""
+def _class(namespaces: list[str], base: list[str], operations: list[str]) -> str:
+    """By the operation where an elementwise launcher runs it, else by namespaces, function and operation together."""
     function, operation = "_".join(base), "_".join(operations)
-    if head.identifier == "reduce_kernel":
+    if function == "reduce":
         return "reduction"
-    told = [word for word in namespaces if word not in SILENT | PRODUCTS]
-    whole = "_".join([*told, *base, *operations])
-    fallback = "gemm" if PRODUCTS.intersection(namespaces) else ""
     if function.startswith("index_func"):
         return "scatter"
-    if operations and re.search(r"elementwise|pointwise|multi_tensor|foreach", function):
+    if operations and ELEMENTWISE.search(function):
         judged = classify(operation)
-        if judged in ("other", "reduction", "sort", "scan", "gemm") and operation .startswith(("lp_norm", "norm_two")) is False:
-            return "scatter" if re.search("index|scatter|gather", function) else "elementwise"
-        return judged
-    return classify(whole, fallback)
+        if judged in POINTWISE_CLASSES or operation.startswith(("lp_norm", "norm_two")):
+            return judged
+        return "scatter" if re.search("index|scatter|gather", function) else "elementwise"
+    told = [word for word in namespaces if word not in SILENT | PRODUCTS]
+    return classify(
+        "_".join([*told, *base, *operations]), "gemm" if PRODUCTS.intersection(namespaces) else ""
+    )
 
 
-def _operations(head: Segment) -> list[str | Reading]:
+def _operations(head: Segment) -> list[str]:
     """What a generic launcher launches; for any other kernel the function pointer it was given, as in `&silu`."""
     functions = [argument for argument in head.arguments if argument.function]
     if functions:
         return [_operation(functions[0])]
     if not LAUNCHER.search(head.identifier):
         return []
-    found: list[str | Reading] = []
-    for argument in head.arguments:
-        if argument.value or argument.cast or data_type(argument):
-            continue
-        operation = _operation(argument)
-        if not operation:
-            continue
-        if len(argument.path) == 1 and not argument.arguments:
-            reading = symbols.read(argument.identifier)
-            if reading is not None and head.identifier.startswith("Kernel"):
-                return [reading]
-        found.append(operation)
-        if "multi_tensor" not in head.identifier:
-            break
-    return found
+    found = [operation for argument in head.arguments if (operation := _operation(argument))]
+    distinct = list(dict.fromkeys(found))
+    return distinct if "multi_tensor" in head.identifier else distinct[:1]
 
 
 def _operation(name: Name) -> str:
     """The operation that a functor, a lambda or a wrapper of either stands for; empty for structure and data types."""
-    if data_type(name) or not name.path or name.value:
+    if data_type(name) or name.value or name.cast:
         return ""
     path = [segment for segment in name.path if segment.identifier not in PASSED_OVER]
     inside = next((at for at, segment in enumerate(path) if segment.identifier in (LAMBDA, CALL)), len(path))
@@ -170,7 +178,9 @@ def _operation(name: Name) -> str:
 
 def _scatter_gather(function: Segment, call: list[Segment]) -> str:
     """The first flag of this internal kernel tells scatter from gather; its call operator takes the reduction."""
-    reduction = next(filter(None, (_operation(argument) for segment in call for argument in segment.arguments)), "")
+    reduction = next(
+        filter(None, (_operation(argument) for segment in call for argument in segment.arguments)), ""
+    )
     direction = "scatter" if function.arguments and function.arguments[0].value == "true" else "gather"
     return f"{reduction}_{direction}" if reduction else direction
 
@@ -212,18 +222,23 @@ def _types(head: Segment) -> list[str]:
 def _variant(tags: list[str], arguments: tuple[Name, ...]) -> Iterator[str]:
     """Architecture tags, then numbers, flags and types of the template arguments in order."""
     tokens = list(tags)
-    seen: set[int] = set()
-    for argument in arguments:
-        for name in argument.walk():
-            if id(name) in seen or len(tokens) >= MAX_VARIANT:
-                continue
-            seen.add(id(name))
-            tokens += [name.value] if name.value else _closure_types(name) or [data_type(name)]
-    return _folded(token for token in tokens if token)
+    stack = list(reversed(arguments))
+    while stack and len(tokens) < MAX_VARIANT:
+        name = stack.pop()
+        if STRUCTURAL.match(name.identifier):
+            continue
+        element = name.value or data_type(name)
+        tokens += [element] if element else _closure_types(name)
+        if not element:
+            for segment in reversed(name.path):
+                stack.extend(reversed(segment.arguments))
+    return _folded(tokens)
 
 
 def _closure_types(name: Name) -> list[str]:
     """The types that the last lambda of a path takes; they tell `add` on f32 from `add` on bf16."""
+    if any(LOOK_THROUGH.match(segment.identifier) for segment in name.path):
+        return []
     for segment in reversed(name.path):
         if segment.identifier == LAMBDA and segment.parameters:
             return list(dict.fromkeys(filter(None, map(data_type, segment.parameters))))

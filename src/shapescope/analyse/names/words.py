@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from shapescope.analyse.names.syntax import LAMBDA, Name
 
-BRANDS = (("MoE", "Moe"), ("RoPE", "Rope"), ("TopK", "Topk"), ("AllReduce", "Allreduce"), ("SoftMax", "Softmax"))
+BRANDS = (
+    ("MoE", "Moe"),
+    ("RoPE", "Rope"),
+    ("TopK", "Topk"),
+    ("AllReduce", "Allreduce"),
+    ("SoftMax", "Softmax"),
+)
 LOWER_UPPER = re.compile(r"([a-z0-9])([A-Z])")
 ACRONYM = re.compile(r"([A-Z])([A-Z][a-z])")
 UNDERSCORES = re.compile(r"_+")
@@ -40,7 +45,23 @@ TYPES = {
     "uint64_t": "u64", "size_t": "u64", "ck_bfloat16_t": "bf16", "half_raw": "f16",
 }  # fmt: skip
 COMPUTE_TYPES = frozenset(
-    {"f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2", "fp8", "e2m1", "ue4m3", "ue8m0", "i8", "u8", "i4", "u4"}
+    {
+        "f64",
+        "f32",
+        "tf32",
+        "f16",
+        "bf16",
+        "e4m3",
+        "e5m2",
+        "fp8",
+        "e2m1",
+        "ue4m3",
+        "ue8m0",
+        "i8",
+        "u8",
+        "i4",
+        "u4",
+    }
     | {"u16", "f16x2", "bf16x2", "f32x2", "c64", "c128"}
 )
 
@@ -71,8 +92,7 @@ def data_type(name: Name) -> str:
     return "" if identifier == LAMBDA else TYPES.get(identifier, "")
 
 
-def snake_words(text: str, removed: Collection[str] = ()) -> list[str]:
-    """The words that stay, in snake_case and without the word `kernel`, which tools add and drop."""
-    kept = "_".join(word for word in text.split("_") if word not in removed)
-    words = [word for word in snake(kept).split("_") if word]
+def snake_words(text: str) -> list[str]:
+    """The words of an identifier, in snake_case and without the word `kernel`, which tools add and drop."""
+    words = [word for word in snake(text).split("_") if word]
     return [word for word in words if word != "kernel"] or words
