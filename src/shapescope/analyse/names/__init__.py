@@ -1,8 +1,8 @@
 """Kernel names made comparable: class, family and variant, by rules rather than by a list.
 
-A *family* is what is left when tiles, template integers, hashes and counters are taken out; they are the *variant*. The
-rules are the project's kernel name notes. A name that no rule knows stays itself, class `other`. The raw name is
-always the identity: two names of one family are alike, not the same.
+A *family* is what is left when tiles, template integers, hashes and counters are taken out; those are the
+*variant*. The rules are the project's kernel name notes. A name that no rule knows stays itself, class
+`other`. The raw name is always the identity: two names of one family are alike, not the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["CLASSES", "KernelName", "kernel_name", "name_frame"]
 
 @dataclass(frozen=True, slots=True)
 class KernelName:
-    """One kernel's name, read. `kernel_class` is one of `CLASSES`; `variant` is empty if nothing was removed."""
+    """A name, read. `kernel_class` is one of `CLASSES`; `variant` is empty if nothing was removed."""
 
     raw: str
     family: str
@@ -32,7 +32,7 @@ class KernelName:
 
 @lru_cache(maxsize=65_536)
 def kernel_name(raw: str) -> KernelName:
-    """The class, family and variant of a kernel as a trace names it, mangled or not. Never raises on a name."""
+    """The class, family and variant of a kernel as a trace names it, mangled or not. Raises on no name."""
     text = spell(raw)
     reading = (
         inductor.read(text)

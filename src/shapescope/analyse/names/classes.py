@@ -20,7 +20,7 @@ TYPED_CLASSES = frozenset({"gemm", "grouped_gemm", "conv"})
 # Invariant: texts are cut and repetitions bounded, so that no hostile name makes a search expensive.
 MAX_LENGTH = 512
 
-# Texts are snake_case between underscores, `_flash_fwd_kernel_`: `_x_` is the whole word x, `_x` begins with x.
+# Texts are snake_case between underscores, `_flash_fwd_kernel_`: `_x_` is the word x, `_x` begins with x.
 RULES: tuple[tuple[str, str], ...] = (
     (
         "collective",
@@ -89,7 +89,8 @@ RULES: tuple[tuple[str, str], ...] = (
         | _matmul_ogs | marlin_moe | moe_marlin | moe_wna16 | moe_mx?gemm | moe_(stage|up|down|gate)
         | _tgv_moe | expert\w{0,24}gemm | gemm\w{0,24}(expert|grouped) | grouped\w{0,24}(gemm|_mm_|matmul)
         | _ragged_\w{0,24}(dot|matmul|gemm) | _gmm_ | segment_gemm | problem_sizes
-        | tma_warp_specialized_(kernel|input) | compute_strides_tma | _sgmv | _bgmv | _lora_(shrink|expand)""",
+        | tma_warp_specialized_(kernel|input)
+        | compute_strides_tma | _sgmv | _bgmv | _lora_(shrink|expand)""",
     ),
     (
         "gemm",

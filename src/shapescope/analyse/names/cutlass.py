@@ -1,4 +1,4 @@
-"""CUTLASS and Composable Kernel: products and convolutions whose one template argument spells the whole kernel."""
+"""CUTLASS and Composable Kernel: products and convolutions that one template argument spells in full."""
 
 from __future__ import annotations
 
@@ -10,70 +10,72 @@ from shapescope.analyse.names.reading import Reading
 from shapescope.analyse.names.syntax import Name, Segment
 from shapescope.analyse.names.words import COMPUTE_TYPES, data_type, snake, snake_words, without_architecture
 
-UNIVERSAL = frozenset({"GemmUniversal", "GemmUniversalWithVisitor"})
+LAUNCHERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
+WRAPPER = re.compile(r"^enable_\w+$")
+UNIVERSAL = frozenset(
+    {"GemmUniversal", "GemmUniversalWithVisitor", "Gemm", "GemmGrouped", "GemmSplitKParallel"}
+)
+GROUPED = frozenset({"GroupProblemShape", "MoEProblemShape"})
 CONVOLUTION = re.compile(r"^(?:ImplicitGemmConvolution\w*|DirectConvolution|ConvUniversal)$")
-DIRECTION = re.compile(r"(Fprop|Dgrad|Wgrad)")
+DIRECTION = re.compile(r"Fprop|Dgrad|Wgrad")
 GRIDWISE = re.compile(r"^Gridwise\w+$")
 CK_FUNCTION = re.compile(r"^kernel_\w+$")
-WRAPPER = re.compile(r"^enable_\w+$")
-MAX_TYPES = 4096
+
+
+def launched(head: Segment) -> Name | None:
+    """The kernel that a launcher was given, without the wrapper that chooses an architecture."""
+    for argument in head.arguments:
+        kernel = argument
+        while kernel.arguments and WRAPPER.match(kernel.identifier):
+            kernel = kernel.arguments[0]
+        if kernel.path and not kernel.cast:
+            return kernel
+    return None
 
 
 def read(head: Segment) -> Reading | None:
-    """The reading of a CUTLASS or CK launcher's product, or None where the launcher holds something else."""
-    kernel = next((argument for argument in head.arguments if argument.path), None)
-    while kernel is not None and WRAPPER.match(kernel.identifier) and kernel.arguments:
-        kernel = kernel.arguments[0]
+    """The reading of a product that CUTLASS or CK launches; None where the launcher holds something else."""
+    kernel = launched(head)
     if kernel is None:
         return None
-    if head.identifier in ("Kernel", "Kernel2", "device_kernel"):
-        return _cutlass(kernel)
     if CK_FUNCTION.match(head.identifier) and GRIDWISE.match(kernel.identifier):
         return _composable(head.identifier, kernel)
-    return None
-
-
-def _cutlass(kernel: Name) -> Reading | None:
-    identifier = kernel.identifier
+    if head.identifier not in LAUNCHERS:
+        return None
     mains = kernel.arguments
-    if identifier in UNIVERSAL and len(mains) > 2 and mains[1].identifier.startswith("Collective"):
-        return _cutlass3(mains)
-    if (
-        identifier in UNIVERSAL
-        or identifier in ("Gemm", "GemmGrouped", "GemmSplitKParallel")
-        or CONVOLUTION.match(identifier)
-    ):
-        return _cutlass2(identifier, mains)
+    collective = len(mains) > 2 and mains[1].identifier.startswith("Collective")
+    if kernel.identifier == "GemmUniversal" and collective:
+        return _cutlass3(*mains[:3])
+    if kernel.identifier in UNIVERSAL or CONVOLUTION.match(kernel.identifier):
+        return _cutlass2(kernel.identifier, mains)
     return None
 
 
-def _cutlass3(mains: tuple[Name, ...]) -> Reading:
+def _cutlass3(problem: Name, mainloop: Name, epilogue: Name) -> Reading:
     """Types of A and B from the mainloop, of D from the epilogue; a grouped problem is another kernel."""
-    problem, mainloop, epilogue = mains[0], mains[1], mains[2]
-    grouped = problem.identifier in ("GroupProblemShape", "MoEProblemShape")
-    inputs = _direct_types(mainloop)[:2]
-    outputs = _direct_types(epilogue)[-1:]
-    words = ["cutlass3x", "grouped_gemm" if grouped else "gemm", *dict.fromkeys(inputs + outputs)]
+    operation = "grouped_gemm" if problem.identifier in GROUPED else "gemm"
+    types = dict.fromkeys([*_direct_types(mainloop)[:2], *_direct_types(epilogue)[-1:]])
     dispatch, tags = without_architecture(mainloop.arguments[0].identifier if mainloop.arguments else "")
     tiles = [
         tile for main in (mainloop, epilogue) for argument in main.arguments[:3] for tile in _tiles(argument)
     ]
-    return Reading("_".join(words), (*tags, *tiles, snake(dispatch)), "grouped_gemm" if grouped else "gemm")
+    return Reading("_".join(["cutlass3x", operation, *types]), (*tags, *tiles, snake(dispatch)), operation)
 
 
 def _cutlass2(identifier: str, mains: tuple[Name, ...]) -> Reading:
-    """Types of the first iterators; tf32 always writes f32, so that it stands alone."""
+    """Types of the first iterators; tf32 always writes f32 and stands alone."""
     operation = "grouped_gemm" if identifier == "GemmGrouped" else "gemm"
     if CONVOLUTION.match(identifier):
         directions = (DIRECTION.search(name.identifier) for main in mains for name in main.walk())
         found = next(filter(None, directions), None)
-        operation = found[1].lower() if found else "conv"
+        operation = found[0].lower() if found else "conv"
     inputs = next(_compute_types(mains[0]), "") if mains else ""
     output = next(_compute_types(mains[1]), "") if len(mains) > 1 else ""
-    types = [inputs] if inputs == "tf32" else list(dict.fromkeys([inputs, output]))
-    tiles = [tile for main in mains[:1] for name in main.walk() for tile in _tiles(name)][:3]
-    family = "_".join(filter(None, ["cutlass", operation, *types]))
-    return Reading(family, tuple(tiles), classify(operation))
+    types = [inputs] if inputs == "tf32" else dict.fromkeys([inputs, output])
+    tiles = [tile for main in mains[:1] for name in main.walk() for tile in _tiles(name)]
+    return Reading(
+        "_".join(filter(None, ["cutlass", operation, *types])), tuple(tiles[:3]), classify(operation)
+    )
 
 
 def _composable(function: str, gridwise: Name) -> Reading:
@@ -85,41 +87,30 @@ def _composable(function: str, gridwise: Name) -> Reading:
             types.append("bf16" if kind == "u16" else kind)
         elif types and argument.identifier != "Tuple":
             break
-    chosen = list(dict.fromkeys([*types[:2], *types[-1:]]))
     words = snake_words(function)
-    kernel_class = classify("_".join(words))
-    numbers = [name.value for name in gridwise.arguments if name.value and not name.cast]
-    return Reading("_".join(["ck", *words, *chosen]), tuple(numbers), kernel_class)
+    numbers = tuple(name.value for name in gridwise.arguments if name.value and not name.cast)
+    kept = dict.fromkeys([*types[:2], *types[-1:]])
+    return Reading("_".join(["ck", *words, *kept]), numbers, classify("_".join(words)))
 
 
 def _direct_types(name: Name) -> list[str]:
-    """Element types among the direct arguments; a block-scaled operand is a tuple of its type and its scale's."""
+    """Element types among the direct arguments; a block-scaled operand is a tuple of its type and another."""
     found = []
     for argument in name.arguments:
-        kind = data_type(argument)
-        if not kind and argument.identifier == "tuple":
-            kind = next(filter(None, map(data_type, argument.arguments)), "")
-        if kind in COMPUTE_TYPES:
-            found.append(kind)
-    return found
+        inner = argument.arguments if argument.identifier == "tuple" else (argument,)
+        found += list(filter(None, map(data_type, inner)))[:1]
+    return [kind for kind in found if kind in COMPUTE_TYPES]
 
 
 def _compute_types(name: Name) -> Iterator[str]:
-    for inner in name.walk():
-        kind = data_type(inner)
-        if kind in COMPUTE_TYPES:
-            yield kind
+    return (kind for kind in map(data_type, name.walk()) if kind in COMPUTE_TYPES)
 
 
 def _tiles(name: Name) -> list[str]:
     """`GemmShape<128, 128, 32>` and `tuple<C<128>, C<128>, C<64>>` as `128x128x32`, `128x128x64`."""
-    if name.identifier in ("GemmShape", "MatrixShape") and all(size.value for size in name.arguments):
+    if name.identifier == "GemmShape" and all(size.value for size in name.arguments):
         return ["x".join(size.value for size in name.arguments)]
     sizes = [size.arguments[0].value for size in name.arguments if size.identifier == "C" and size.arguments]
     if name.identifier == "tuple" and len(sizes) == len(name.arguments) > 1:
         return ["x".join(sizes)]
-    return (
-        [tile for argument in name.arguments[-1:] for tile in _tiles(argument)]
-        if name.identifier.startswith("Mainloop")
-        else []
-    )
+    return [tile for argument in name.arguments[-1:] for tile in _tiles(argument)]

@@ -40,15 +40,17 @@ SPELLED = {
     "activation": """silu gelu relu sigmoid tanh leaky_relu elu selu celu softplus hardtanh hardswish
         hardsigmoid mish glu prelu relu6 log_sigmoid_forward threshold threshold_backward silu_backward
         gelu_backward tanh_backward sigmoid_backward""",
-    "elementwise": """add sub rsub mul div neg abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal
-        pow square sin cos tan asin acos atan atan2 sinh cosh erf erfc erfinv floor ceil round trunc frac
-        sign sgn clamp clamp_min clamp_max maximum minimum fmax fmin eq ne lt le gt ge where masked_fill
-        logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor
-        bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__ lerp addcmul
-        addcdiv fmod remainder floor_divide true_divide isnan isinf isfinite nan_to_num xlogy hypot copysign
-        tril triu isin polar complex real imag angle lgamma digamma i0 sinc ldexp heaviside mse_loss l1_loss""",
-    "conv": """convolution _convolution conv1d conv2d conv3d convolution_overrideable convolution_backward
-        thnn_conv2d _slow_conv2d_forward slow_conv3d_forward conv_transpose1d conv_transpose2d im2col col2im""",
+    "elementwise": """add sub rsub mul div neg abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt
+        reciprocal pow square sin cos tan asin acos atan atan2 sinh cosh erf erfc erfinv floor ceil
+        round trunc frac sign sgn clamp clamp_min clamp_max maximum minimum fmax fmin eq ne lt le gt ge
+        where masked_fill logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
+        bitwise_not bitwise_xor bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__
+        __rshift__ lerp addcmul addcdiv fmod remainder floor_divide true_divide isnan isinf isfinite
+        nan_to_num xlogy hypot copysign tril triu isin polar complex real imag angle lgamma digamma i0
+        sinc ldexp heaviside mse_loss l1_loss""",
+    "conv": """convolution _convolution conv1d conv2d conv3d convolution_overrideable
+        convolution_backward thnn_conv2d _slow_conv2d_forward slow_conv3d_forward conv_transpose1d
+        conv_transpose2d im2col col2im""",
     "other": """view _unsafe_view reshape _reshape_alias expand expand_as permute transpose t unsqueeze
         squeeze slice select split split_with_sizes unbind narrow as_strided detach alias empty empty_like
         empty_strided new_empty new_empty_strided chunk unfold diagonal movedim swapaxes item is_nonzero

@@ -1,7 +1,7 @@
-"""The shape of a demangled C++ name: a path of segments, each with its template arguments. Linear in its length.
+"""The shape of a demangled C++ name: a path of segments with template arguments. Linear in its length.
 
-No full grammar: return types, qualifiers and parameter lists are passed over, because two kernels never differ by them
-alone. Names that a tool cut off, or that never were C++, give what can be read and no error.
+No full grammar: return types, qualifiers and parameters are passed over, because two kernels never differ by
+them alone. Names that a tool cut off, or that never were C++, give what can be read and no error.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ QUALIFIERS = frozenset(
     {"const", "volatile", "struct", "class", "typename", "enum", "restrict", "__restrict__"}
 )
 WORD_TYPES = frozenset({"unsigned", "signed", "long", "short", "int", "char", "double", "__int128"})
-OPENING = {">": "<", ")": "(", "}": "{", "]": "["}
-CLOSING = frozenset(OPENING)
+CLOSING_OF = {"<": ">", "(": ")", "{": "}", "[": "]"}
+OPENING_OF = {closing: opening for opening, closing in CLOSING_OF.items()}
+OPENING, CLOSING = frozenset(CLOSING_OF), frozenset(OPENING_OF)
 LAMBDA = "lambda"
 CALL = "operator()"
 
@@ -38,7 +39,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A path, or a literal: `value` is `4`, `true`; `cast` the enum it was cast to; `function` for `&f<..>`."""
+    """A path, or a literal: `value` is `4`, `true`; `cast` its enum; `function` for `&f<..>`."""
 
     path: tuple[Segment, ...] = ()
     value: str = ""
@@ -81,49 +82,56 @@ class _Parser:
         path: list[Segment] = []
         value = cast = ""
         joined = function = False
-        while token := self.peek():
-            if token == "," or token in CLOSING:
-                break
+        while (token := self.peek()) and token != "," and token not in CLOSING:
             self.at += 1
-            if token == "::":
-                joined = True
-            elif token == "<":
-                arguments = self.list(">", depth + 1)
-                if path:
-                    path[-1] = Segment(path[-1].identifier, arguments)
-            elif token == "(" and path and not joined:
-                self._parameters(path, depth)
-            elif token == "(":
-                inner = self.list(")", depth + 1)
-                follower = self.peek()
-                if inner and follower and (follower[0].isalnum() or follower in "-_("):
+            if token == "(" and (joined or not path):
+                inner = self.group(")", depth + 1)
+                if inner and self._casts():
                     cast = inner[0].identifier or cast
-                elif inner and follower != "::":
+                elif inner and self.peek() != "::":
                     path, function = list(inner[0].path), True
-            elif token in "{[":
-                path.append(self._closure("}" if token == "{" else "]", depth))
+            elif token in OPENING:
+                self._bracket(token, path, depth)
                 joined = False
+            elif token == "::":
+                joined = True
             elif token == "&":
                 function = function or not path
-            elif token == "-":
-                value = "-"
-            elif token[0].isdigit():
+            elif token == "-" or token[0].isdigit():
                 value = ("-" if value == "-" else "") + token.rstrip("uUlL")
             elif token not in QUALIFIERS:
                 _append(path, token, joined)
                 joined = False
         if not value and len(path) == 1 and path[0].identifier in ("true", "false"):
-            value, path = path[0].identifier, []
+            return Name((), path[0].identifier, cast)
         return Name(tuple(path), value, cast, function and bool(path))
 
-    def list(self, closing: str, depth: int) -> tuple[Name, ...]:
+    def _casts(self) -> bool:
+        """Whether the parenthesis that was just closed is a cast: an operand follows."""
+        follower = self.peek()
+        return follower[:1].isalnum() or follower[:1] in ("-", "_", "(")
+
+    def _bracket(self, opening: str, path: list[Segment], depth: int) -> None:
+        """Template arguments, parameters or a closure after, or as part of, a path."""
+        if opening in "{[":
+            path.append(self._closure(CLOSING_OF[opening], depth))
+        elif opening == "<":
+            arguments = self.group(">", depth + 1)
+            if path:
+                path[-1] = Segment(path[-1].identifier, arguments)
+        elif path[-1].identifier == LAMBDA and not path[-1].parameters:
+            path[-1] = Segment(LAMBDA, path[-1].arguments, self.group(")", depth + 1))
+        else:
+            self.skip(")")
+
+    def group(self, closing: str, depth: int) -> tuple[Name, ...]:
         """The names up to the closing bracket, which is consumed. Inside parentheses a stray `>` compares."""
         if depth > MAX_DEPTH:
             self.skip(closing)
             return ()
         names: list[Name] = []
         while token := self.peek():
-            if token in CLOSING and token != closing and closing != ")":
+            if token in CLOSING and closing not in (token, ")"):
                 break
             if token == "," or token in CLOSING:
                 self.at += 1
@@ -135,17 +143,10 @@ class _Parser:
 
     def skip(self, closing: str) -> None:
         """Pass over the group that has just been opened, counting its own kind of bracket."""
-        opening, depth = OPENING[closing], 1
+        opening, depth = OPENING_OF[closing], 1
         while depth and (token := self.peek()):
             depth += (token == opening) - (token == closing)
             self.at += 1
-
-    def _parameters(self, path: list[Segment], depth: int) -> None:
-        last = path[-1]
-        if last.identifier == LAMBDA and not last.parameters:
-            path[-1] = Segment(LAMBDA, last.arguments, self.list(")", depth + 1))
-        else:
-            self.skip(")")
 
     def _closure(self, closing: str, depth: int) -> Segment:
         """`{lambda(float)#1}`, `[lambda(int) (instance 1)]`, `{unnamed type#1}`; the bracket is open."""
@@ -154,7 +155,7 @@ class _Parser:
             self.at += 1
             if self.peek() == "(":
                 self.at += 1
-                parameters = self.list(")", depth + 1)
+                parameters = self.group(")", depth + 1)
         self.skip(closing)
         return Segment(LAMBDA, (), parameters)
 

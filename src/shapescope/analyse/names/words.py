@@ -1,4 +1,4 @@
-"""Words inside kernel names: snake_case, data types, tiles, architecture tags. Facts shared by all readers."""
+"""Words inside kernel names: snake_case, data types, architecture tags. Facts shared by all readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ LOWER_UPPER = re.compile(r"([a-z0-9])([A-Z])")
 ACRONYM = re.compile(r"([A-Z])([A-Z][a-z])")
 UNDERSCORES = re.compile(r"_+")
 
-TILE = re.compile(r"^[a-zA-Z]{0,4}\d+(?:x\d+)+$")
 ARCHITECTURE = re.compile(
     r"^(?:sm_?\d{2,3}[af]?|smxx|compute_?\d{2,3}|gfx\d+[a-z0-9]*|gtcx\d|isa\d+\w?|mi\d{3}x?"
     r"|kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)$",
@@ -25,25 +24,44 @@ ARCHITECTURE = re.compile(
 )
 CAMEL_ARCHITECTURE = re.compile(r"S[mM]\d{2,3}[af]?(?![a-z0-9])")
 
-TYPES = {
-    "float": "f32", "f32": "f32", "fp32": "f32", "double": "f64", "fp64": "f64", "f64": "f64",
-    "half": "f16", "__half": "f16", "Half": "f16", "half_t": "f16", "_Float16": "f16", "f16": "f16", "fp16": "f16",
-    "__half2": "f16x2", "half2": "f16x2", "float2": "f32x2", "float4": "f32x4",
-    "bfloat16": "bf16", "BFloat16": "bf16", "__nv_bfloat16": "bf16", "__hip_bfloat16": "bf16", "hip_bfloat16": "bf16",
-    "bfloat16_t": "bf16", "__bf16": "bf16", "bf16": "bf16", "bf16_t": "bf16", "nv_bfloat16": "bf16",
-    "__nv_bfloat162": "bf16x2", "nv_bfloat162": "bf16x2", "tfloat32_t": "tf32", "tf32": "tf32",
-    "__nv_fp8_e4m3": "e4m3", "Float8_e4m3fn": "e4m3", "Float8_e4m3fnuz": "e4m3", "float_e4m3_t": "e4m3",
-    "__hip_fp8_e4m3_fnuz": "e4m3", "__hip_fp8_e4m3": "e4m3", "e4m3": "e4m3",
-    "__nv_fp8_e5m2": "e5m2", "Float8_e5m2": "e5m2", "Float8_e5m2fnuz": "e5m2", "float_e5m2_t": "e5m2", "e5m2": "e5m2",
-    "fp8_t": "fp8", "fp8": "fp8", "f8": "fp8", "__nv_fp4_e2m1": "e2m1", "float_e2m1_t": "e2m1", "e2m1": "e2m1",
-    "Float4_e2m1fn_x2": "e2m1", "pk_fp4_t": "e2m1", "float_ue4m3_t": "ue4m3", "float_ue8m0_t": "ue8m0",
-    "Float8_e8m0fnu": "ue8m0", "int4b_t": "i4", "uint4b_t": "u4", "pk_int4_t": "i4",
-    "bool": "b8", "char": "i8", "signed char": "i8", "int8_t": "i8", "int8": "i8", "i8": "i8", "s8": "i8",
-    "unsigned char": "u8", "uint8_t": "u8", "u8": "u8", "short": "i16", "int16_t": "i16", "unsigned short": "u16",
-    "int": "i32", "int32_t": "i32", "i32": "i32", "unsigned int": "u32", "unsigned": "u32", "uint32_t": "u32",
-    "long": "i64", "long long": "i64", "int64_t": "i64", "i64": "i64", "unsigned long": "u64", "unsigned long long": "u64",
-    "uint64_t": "u64", "size_t": "u64", "ck_bfloat16_t": "bf16", "half_raw": "f16",
-}  # fmt: skip
+SPELLINGS = {
+    "f64": "double fp64 f64",
+    "f32": "float fp32 f32",
+    "tf32": "tfloat32_t tf32",
+    "f16": "half __half Half half_t _Float16 f16 fp16",
+    "bf16": """bfloat16 BFloat16 __nv_bfloat16 nv_bfloat16 __hip_bfloat16 hip_bfloat16 bfloat16_t __bf16 bf16
+        bf16_t""",
+    "f16x2": "__half2 half2",
+    "bf16x2": "__nv_bfloat162 nv_bfloat162",
+    "f32x2": "float2",
+    "f32x4": "float4",
+    "e4m3": """__nv_fp8_e4m3 Float8_e4m3fn Float8_e4m3fnuz float_e4m3_t __hip_fp8_e4m3_fnuz __hip_fp8_e4m3
+        e4m3""",
+    "e5m2": "__nv_fp8_e5m2 Float8_e5m2 Float8_e5m2fnuz float_e5m2_t e5m2",
+    "fp8": "fp8_t fp8 f8 f8_t",
+    "e2m1": "__nv_fp4_e2m1 float_e2m1_t e2m1 Float4_e2m1fn_x2 pk_fp4_t",
+    "ue4m3": "float_ue4m3_t",
+    "ue8m0": "float_ue8m0_t Float8_e8m0fnu",
+    "i4": "int4b_t pk_int4_t",
+    "u4": "uint4b_t",
+    "b8": "bool",
+    "i8": "char int8_t int8 i8 s8",
+    "u8": "uint8_t u8",
+    "i16": "short int16_t",
+    "i32": "int int32_t i32",
+    "u32": "unsigned uint32_t",
+    "i64": "long int64_t i64",
+    "u64": "uint64_t size_t",
+}
+TYPES = {spelling: kind for kind, spellings in SPELLINGS.items() for spelling in spellings.split()} | {
+    "signed char": "i8",
+    "unsigned char": "u8",
+    "unsigned short": "u16",
+    "unsigned int": "u32",
+    "long long": "i64",
+    "unsigned long": "u64",
+    "unsigned long long": "u64",
+}
 COMPUTE_TYPES = frozenset(
     {
         "f64",
@@ -64,6 +82,11 @@ COMPUTE_TYPES = frozenset(
     }
     | {"u16", "f16x2", "bf16x2", "f32x2", "c64", "c128"}
 )
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The words between underscores."""
+    return tuple(word for word in text.split("_") if word)
 
 
 def snake(identifier: str) -> str:
@@ -94,5 +117,5 @@ def data_type(name: Name) -> str:
 
 def snake_words(text: str) -> list[str]:
     """The words of an identifier, in snake_case and without the word `kernel`, which tools add and drop."""
-    words = [word for word in snake(text).split("_") if word]
+    words = list(split(snake(text)))
     return [word for word in words if word != "kernel"] or words
