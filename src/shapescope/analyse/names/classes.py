@@ -25,9 +25,10 @@ RULES: tuple[tuple[str, str], ...] = (
     (
         "collective",
         r"""nccl | rccl | msccl | all_?reduce | all_?gather | reduce_?scatter | all_?to_?all | all2all
-        | a2a_ | cross_device_reduce | quick_?reduce | one_?shot | two_?shot | multimem | local_device_load
-        | nvshmem | rocshmem | deep_ep_ | internode | intranode | c10d | symm_mem | lamport | mnnvl
-        | _send_?recv | _(start|end)_sync_ | _dist_barrier | ep_(dispatch|combine)_""",
+        | a2a_ | cross_device_reduce | quick_?reduce | one_?shot | two_?shot | multimem
+        | local_device_load | nvshmem | rocshmem | deep_ep_ | internode | intranode | c10d | symm_mem
+        | lamport | mnnvl | _send_?recv | _(start|end)_sync_ | _dist_barrier | barrier_all | userbuffers
+        | ep_(dispatch|combine)_""",
     ),
     # A fused rope that also stores is rope; any other store into the KV cache is an indexed write, whichever
     # attention it serves; index metadata is nobody's work.
@@ -61,16 +62,18 @@ RULES: tuple[tuple[str, str], ...] = (
     # State-space and gated-delta recurrences are scans, though some call themselves attention.
     (
         "scan",
-        r"""delta_rule | _gdn_ | _gated_delta | selective_(scan|state) | chunk_(scan|state) | state_passing
-        | _ssm | _ssd_ | _mamba | mamba_ | _rwkv | _wkv | _kda_ | _gla_ | fused_recurrent | chunk_cumsum
-        | _chunk_(fwd|bwd)_ | _kkt_ | recompute_w_u | solve_tril | merge_\w{0,24}_inverse | lightning_attn
-        | linear_attn | lru_scan | _lookback_scan | causal_linear""",
+        r"""delta_rule | _gdn_ | _gated_delta | selective_(scan|state) | chunk_(scan|state)
+        | state_passing | _ssm | _ssd_ | _mamba | mamba_ | _rwkv | _wkv | _kda_ | _gla_
+        | fused_recurrent | chunk_cumsum | _chunk_(fwd|bwd)_ | _kkt_ | recompute_w_u | _wy_
+        | ^_fwd_(diag|none_diag|kv_parallel|kv_reduce) | solve_tril | merge_\w{0,24}_inverse
+        | lightning_attn | linear_attn | lru_scan | _lookback_scan | causal_linear""",
     ),
     (
         "attention",
         r"""attn | attention | fmha | flash_(fwd|bwd|mla|attn|decode|prefill|infer|combine) | _flash_
-        | _flash$ | flash_?mla | _mla_ | _mha_ | _mqa_ | _gqa_ | _sdpa_ | _xqa_ | _nsa_ | _sage_ | _fa[234]_
-        | split_?kv | paged_?kv | paged_decode | (batch|single)_(prefill|decode) | merge_states?_ | _pa_
+        | _flash$ | flash_?mla | _mla_ | _mha_ | _mqa_ | _gqa_ | _sdpa_ | _xqa_ | _nsa_ | _sage_
+        | _fa[234]_ | split_?kv | paged_?kv | paged_decode | (batch|single)_(prefill|decode)
+        | with_kv_?cache | clean_logits | _(prefill|decode)_stage | merge_states?_ | _pa_
         | lse_(merge|combine) | combine_lse | _fwd_grouped_
         | ^_fwd_(grouped_)?(kernel|stage|inner|split|combine) | ^_fwd_$ | _fwd_stage
         | ^_bwd_(kernel|preprocess|inner|dq|dk|dv|dot|fuse) | ^_bwd_$ | ^_reduce_segments_$
@@ -79,8 +82,8 @@ RULES: tuple[tuple[str, str], ...] = (
     # Convolutions are lowered to gemm kernels whose names keep the convolution's direction.
     (
         "conv",
-        r"""conv(?!er) | [fb]prop | dgrad | wgrad | winograd | scudnn | cask_cudnn | _cudnn_cnn_ | \dcudnn
-        | im2(col|d) | col2im | _igemm_(fwd|bwd|wrw) | _bwd_(weight|data)_""",
+        r"""conv(?!er) | fft2d_(r2c|c2r) | [fb]prop | dgrad | wgrad | winograd | scudnn | cask_cudnn
+        | _cudnn_cnn_ | \dcudnn | im2(col|d) | col2im | _igemm_(fwd|bwd|wrw) | _bwd_(weight|data)_""",
     ),
     (
         "grouped_gemm",
@@ -97,19 +100,19 @@ RULES: tuple[tuple[str, str], ...] = (
         r"""gemm | gemv | gevm | _mat_?mul | _mm_ | _bmm | _addb?mm | baddb?mm | scaled_mm | _dot_ | _addmv
         | _mv_ | _einsum_ | nvjet | cijk | post_?gsu | marlin_ | _machete | _linear_ | _qlinear
         | _awq_(?!dequant) | _gptq_ | _cublas_ | _tgv_ | split_?k_?(reduce|sum) | reduce_split_?k
-        | reduce_1_block | wv_?split_?k | _ll_?mm | _ll_gemm | skinny""",
+        | reduce_1_block | wv_?split_?k | mul_mat | epilogue | _ll_?mm | _ll_gemm | skinny""",
     ),
     (
         "moe_routing",
         r"""moe | expert | routing | router | topk_?(gating|softmax|sigmoid) | _gating | _gate_
-        | grouped_topk | _topk_(for|back)ward | bitmatrix | finalize | count_and_sort | sort_tokens
+        | grouped_topk | _topk_(for|back)ward | bitmatrix | row_id_map | count_and_sort | sort_tokens
         | (un)?permute_tokens | token_permut | expand_input_rows""",
     ),
     (
         "sampling",
         r"""(?<!up)(?<!down)sampl | _top_?k_?(top_?p|renorm|mask) | _top_?p_ | _min_p_ | renorm_prob
         | multinomial | penalt | logit_?bias | rejection | gumbel | token_bitmask | speculative | _logprob
-        | greedy | verify_tree | _tree_""",
+        | topk_log_softmax | temperature | greedy | verify_tree | _tree_""",
     ),
     ("rope", r"rope | rotary | kn_entry | _pos_?enc | _sincos_ | _rotate_half"),
     # A vector's norm is a reduction, and the normal distribution no norm.
@@ -119,7 +122,11 @@ RULES: tuple[tuple[str, str], ...] = (
         r"""distribution | random | _rand | dropout | philox | bernoulli | curand
         | normal_(fill|kernel|transform) | _normal_$ | _uniform_""",
     ),
-    ("norm", r"norm(?!al_) | _bn_(fw|bw) | gamma_beta | rowwise_moments | _ln_(fwd|bwd) | _rms_"),
+    (
+        "norm",
+        r"""norm(?!al_) | _bn_(fw|bw) | gamma_beta | cu_compute_grad_input | rowwise_moments | _ln_(fwd|bwd)
+        | _rms_""",
+    ),
     ("softmax", r"soft_?max"),
     # What is quantised here is an activation in the other sense of the word.
     ("quant", r"activation_quant | act_quant(?!_and)"),
@@ -144,7 +151,7 @@ RULES: tuple[tuple[str, str], ...] = (
     ("elementwise", r"masked_fill | _where_ | triu | tril_ | _adam | _sgd_ | _lamb_ | _adagrad"),
     (
         "sort",
-        r"""sort(?!ed_search) | top_?k | radix | bitonic | onesweep | _merge_(blocks|oddeven|mergepath)
+        r"""(?<!search)sort | top_?k | radix | bitonic | onesweep | _merge_(blocks|oddeven|mergepath)
         | block_merge | kth_value""",
     ),
     (
@@ -159,7 +166,8 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         "scatter",
-        r"scatter | gather | index | _take_ | _put_ | permut(?!e_\d) | kv_?cache | slot_mapping | cache_loc",
+        r"""scatter | gather | index | get_rows | shuffle_rows | _take_ | _put_ | permut(?!e_\d) | kv_?cache
+        | slot_mapping | cache_loc""",
     ),
     (
         "reduction",
@@ -169,21 +177,22 @@ RULES: tuple[tuple[str, str], ...] = (
     (
         "copy",
         r"""_copy | copy_ | memcpy | _cat_ | concat | transpos | _to_nhwc | _to_nchw | nhwc | _cast
-        | contiguous | _pad_ | _flip_ | _roll_ | _stack_ | _repeat_ | tensor_transform | layout | reorder
-        | _slice_ | _split_$ | _unpack_ | _pack_""",
+        | contiguous | _pad(_|\dd) | _flip_ | _roll_ | _stack_ | _repeat_ | tensor_transform | layout
+        | reorder | _slice_ | _split_$ | _unpack_ | _pack_ | _cpy_ | _split_with | op_with_transform""",
     ),
     (
         "fill",
-        r"""fill | memset | _zero | zero_ | zeros | arange | linspace | _ones_ | _full_ | init_(zero|buffer)
-        | _eye_ | clear | clean_""",
+        r"""fill | memset | op_with_scalar | _zero | zero_ | zeros | arange | linspace | _ones_ | _full_
+        | init_(zero|buffer) | _eye_ | clear | clean_""",
     ),
     (
         "elementwise",
         r"""elementwise | pointwise | point_wise | _unary | _binary | _add | _mul | _sub_ | _div | _pow_
         | _exp_ | _log_ | _sqrt | _rsqrt | _abs_ | _neg_ | _clamp | _compare | _eq_ | _ne_ | _lt_ | _gt_
-        | _le_ | _ge_ | _sin_ | _cos_ | bitwise | logical | _lerp | addc | _scale_ | _map_ | multi_tensor
-        | tensor_op | tensor_scalar | _bias | _isnan | _isfinite | _plus_ | _minus_ | _multiplies | _maximum
-        | _minimum | _round | _floor | _ceil | _erf | _reciprocal | _remainder | _fmod""",
+        | _le_ | _ge_ | _sin_ | _cos_ | bitwise | logical | _lerp | addc | _scale_ | _map_
+        | multi_tensor | tensor_op | tensor_scalar | _bias | _isnan | _isfinite | _plus_ | _minus_
+        | _multiplies | _maximum | _minimum | _round | _floor | _ceil | _erf | _reciprocal | _remainder
+        | _fmod | unscale | _bin_bcast""",
     ),
 )
 COMPILED = tuple((kernel_class, re.compile(pattern, re.VERBOSE)) for kernel_class, pattern in RULES)
@@ -213,5 +222,5 @@ def keeps_types(kernel_class: str, text: str) -> bool:
 
 
 def _padded(text: str) -> str:
-    # Gemma is a model, not a product.
-    return f"_{text[:MAX_LENGTH].strip('_')}_".replace("gemma", "model")
+    # A model and a library whose names hold the word, though what they name need be no product.
+    return f"_{text[:MAX_LENGTH].strip('_')}_".replace("gemma", "model").replace("deep_gemm", "deep")

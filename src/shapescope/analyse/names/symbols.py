@@ -144,7 +144,7 @@ def _fmha(match: Match) -> Reading:
 
 
 def _words(name: str) -> Reading:
-    """Any other word: without tiles, architecture, hashes and counters, and types where they make no family."""
+    """Any other word: no tiles, architecture, hashes and counters, and no types where they make no family."""
     signature = TRITON_SIGNATURE.search(name)
     bare = name[: signature.start()] if signature else name
     counter = COUNTER.search(bare)

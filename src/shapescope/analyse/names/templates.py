@@ -35,14 +35,14 @@ PASSED_OVER = frozenset(
     | {"common", "anonymous", "cutlass_extensions", "cuda_cub", "system", "legacy", "apply", "util"}
 )
 # Library names that say nothing of the work: `deep_gemm::transpose` is no product.
-SILENT = frozenset({"deep_gemm", "cudnn", "cutlass", "cublas", "flash_attn", "fbgemm", "fbgemm_gpu"})
+SILENT = frozenset({"cudnn", "cutlass", "cublas", "flash_attn", "fbgemm", "fbgemm_gpu"})
 # Libraries of products: the name tells what a function does only where the function does not.
 PRODUCTS = frozenset({"marlin", "machete", "awq", "gptq", "exllama", "qserve"})
 
 WHOLE_KERNELS = frozenset({"Kernel", "Kernel2", "device_kernel", "kentry", "kentry_pt"})
 ELEMENTWISE = re.compile(r"elementwise|pointwise|multi_tensor|foreach")
 INDEXED = re.compile(r"index|scatter|gather")
-VECTOR_NORM = ("lp_norm", "norm_two")
+VECTOR_NORM = ("lp_norm", "l2_norm", "norm_two")
 # Elementwise launchers run these operations; a maximum or a sum inside them is an elementwise one.
 POINTWISE_CLASSES = frozenset(CLASSES) - {"other", "reduction", "sort", "scan", "gemm"}
 
@@ -116,8 +116,10 @@ def _class(namespaces: list[str], base: list[str], chosen: list[str]) -> str:
     if function.startswith("index_func"):
         return "scatter"
     if chosen and ELEMENTWISE.search(function):
+        if operation.startswith(VECTOR_NORM):
+            return "reduction"
         judged = classify(operation)
-        if judged in POINTWISE_CLASSES or operation.startswith(VECTOR_NORM):
+        if judged in POINTWISE_CLASSES:
             return judged
         return "scatter" if INDEXED.search(function) else "elementwise"
     told = [word for word in namespaces if word not in SILENT | PRODUCTS]
