@@ -36,11 +36,8 @@ _ALLOCATES_ONLY = frozenset(
 _TENSOR_OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})
 
 
-class _Call(NamedTuple):
-    function: torch._ops.OpOverload
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    result: Any
+# function, args, kwargs, result: a plain tuple, since making anything else is one more call in a profile.
+_Call = tuple[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Any]
 
 
 class Launch(NamedTuple):
@@ -87,7 +84,7 @@ class TapeGraph:
         storages = {
             tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
             for call in self._calls
-            for tensor in _tensors(call.result)
+            for tensor in _tensors(call[3])
         }
         return sum(storages.values())
 
@@ -97,6 +94,11 @@ class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own 
         super().__init__()  # type: ignore[no-untyped-call]
         self._calls = calls
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch would wrap the method below in nine calls, each of which a profile with stacks shows for every op."""
+        return False
+
     def __torch_dispatch__(
         self,
         function: torch._ops.OpOverload,
@@ -104,19 +106,29 @@ class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own 
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if any(issubclass(kind, _DESUGARED) for kind in types):
+        # A profiler that records stacks sees every call made here, so for a plain op there is one: the op itself.
+        if types and _desugars(types):
             return NotImplemented
-        if _reads_on_host(function) and not _by_position(function, args):
-            raise CaptureError(f"{function} cannot be captured: the host must read its result")
-        kwargs = kwargs or {}
-        result = function(*args, **kwargs)
-        self._calls.append(_Call(function, args, kwargs, result))
+        if id(function) not in _CAPTURABLE:
+            _refuse_host_reads(function, args)
+        result = function(*args, **kwargs) if kwargs else function(*args)
+        self._calls += ((function, args, kwargs or {}, result),)
         return result
 
 
-@cache
-def _reads_on_host(function: torch._ops.OpOverload) -> bool:
-    return any(tag in function.tags for tag in _HOST_READS)
+# Ids of ops known to be capturable whatever their arguments; ops live as long as the process.
+_CAPTURABLE: set[int] = set()
+
+
+def _desugars(types: Sequence[type]) -> bool:
+    return any(issubclass(kind, _DESUGARED) for kind in types)
+
+
+def _refuse_host_reads(function: torch._ops.OpOverload, args: tuple[Any, ...]) -> None:
+    if not any(tag in function.tags for tag in _HOST_READS):
+        _CAPTURABLE.add(id(function))
+    elif not _by_position(function, args):
+        raise CaptureError(f"{function} cannot be captured: the host must read its result")
 
 
 def _by_position(function: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool:

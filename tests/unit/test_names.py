@@ -198,26 +198,17 @@ def test_class(raw: str) -> None:
 
 
 def test_families_read_well() -> None:
-    assert (
-        family("void flashinfer::norm::FusedAddRMSNormKernel<8u, __half>(T2)")
-        == "flashinfer_fused_add_rms_norm"
-    )
+    assert family("void flashinfer::norm::FusedAddRMSNormKernel<8u, __half>(T2)") == "flashinfer_fused_add_rms_norm"
     assert family("void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_bf16_64x64_64x6_tn_align8>()") == (
         "cutlass_gemm_bf16_f32"
     )
-    assert (
-        family(ADD.format(launcher="vectorized_elementwise_kernel", type="float"))
-        == "vectorized_elementwise_add"
-    )
+    assert family(ADD.format(launcher="vectorized_elementwise_kernel", type="float")) == "vectorized_elementwise_add"
     assert family("aten::addmm.out") == "aten::addmm"
     assert family("Memcpy DtoH (Device -> Host)") == "memcpy_DtoH"
 
 
 def test_variant_keeps_what_was_removed_in_order() -> None:
-    assert (
-        kernel_name("nvjet_sm100_tst_64x32_64x16_2x4_2cta_h_bz_TNT").variant
-        == "sm100_64x32_64x16_2x4_2cta_h_bz_TNT"
-    )
+    assert kernel_name("nvjet_sm100_tst_64x32_64x16_2x4_2cta_h_bz_TNT").variant == "sm100_64x32_64x16_2x4_2cta_h_bz_TNT"
     assert kernel_name("void v::rms_norm_kernel<c10::BFloat16, 8, true, false>(int)").variant == "bf16_8_f10"
     assert kernel_name("Cijk_Alik_Bljk_BBS_BH_MT128x64x32_MI16x16x1_SN").variant == "MT128x64x32"
     assert kernel_name("triton_poi_fused_add_17").variant == "17"
@@ -225,9 +216,7 @@ def test_variant_keeps_what_was_removed_in_order() -> None:
     assert kernel_name("aten::addmm.out").variant == ""
 
 
-@pytest.mark.parametrize(
-    "raw", ["some_weird_thing", "MyThing", "fooBarKernel", "#?!", "", "void", "_Zebra", "日本"]
-)
+@pytest.mark.parametrize("raw", ["some_weird_thing", "MyThing", "fooBarKernel", "#?!", "", "void", "_Zebra", "日本"])
 def test_an_unknown_name_stays_itself(raw: str) -> None:
     assert (family(raw), kernel_name(raw).kernel_class, kernel_name(raw).variant) == (raw, "other", "")
 

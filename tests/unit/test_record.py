@@ -19,6 +19,7 @@ from shapescope.model import Evidence, GraphKey, ManifestRow, Rank, Status, Trac
 from shapescope.record import export, start
 from shapescope.record.measure import measure_replays
 from shapescope.record.profiler import CaptureProfiler
+from shapescope.record.window import profiler_active
 from shapescope.settings import Detail, Mode, RecordingSettings
 from shapescope.store.manifest import read_manifests, read_run
 from shapescope.tape_module import TapeModule
@@ -41,6 +42,7 @@ def recorder(
 
 
 def rows(profiler: CaptureProfiler) -> list[ManifestRow]:
+    profiler.drain()
     found = [row for _, row in read_manifests(profiler.session.folder)]
     assert all(isinstance(row, ManifestRow) for row in found)
     return [row for row in found if isinstance(row, ManifestRow) and row.status is not Status.MISSING]
@@ -169,19 +171,21 @@ def test_a_profiler_that_dies_is_not_the_hosts_trouble(tmp_path: Path, monkeypat
     assert {row.status for row in rows(profiler)} == {Status.FAILED}
 
 
-def test_an_interrupt_while_exporting_reaches_the_host_and_the_manifest(
+def test_an_interrupt_while_a_window_closes_reaches_the_host_and_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profiler = recorder(tmp_path)
+    stop = profile.stop
 
-    def interrupted(*_: object) -> None:
+    def interrupted(self: profile) -> None:
+        monkeypatch.setattr(profile, "stop", stop)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shapescope.record.profiler.export_trace", interrupted)
+    monkeypatch.setattr(profile, "stop", interrupted)
     with pytest.raises(KeyboardInterrupt), profiler.window(GraphKey.of("R", 4)):
         torch.ones(4)
     assert rows(profiler)[0].reason == "interrupted by KeyboardInterrupt"
-    assert not torch._C._autograd._profiler_enabled()
+    assert not profiler_active()
 
 
 def test_a_folder_that_disappears_is_logged_and_swallowed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,6 +194,7 @@ def test_a_folder_that_disappears_is_logged_and_swallowed(tmp_path: Path, caplog
         path.unlink() if path.is_file() else path.rmdir()
     (tmp_path / "runs").write_text("a file where the folder was")
     engine(profiler)
+    profiler.drain()
     assert "cannot write in" in caplog.text
 
 
@@ -200,7 +205,7 @@ def test_a_torn_raw_trace_gets_no_final_name(tmp_path: Path, tail: bytes) -> Non
             Path(path).write_bytes(tail)
 
     with pytest.raises(OutputError, match="torn"):
-        export.export_trace(Torn(), tmp_path, lambda n: "name")
+        export.publish_trace(export.save_raw(Torn(), tmp_path), tmp_path, lambda n: "name")
     assert list(tmp_path.iterdir()) == []
 
 

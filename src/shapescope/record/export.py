@@ -41,26 +41,8 @@ class Exported:
     tally: Tally
 
 
-def export_trace(profiler: Exportable, folder: Path, name: Callable[[int], str] | None) -> Exported:
-    """Publish a trace under `name(duplicate)`, or only tally it where there is no name.
-
-    Raises OutputError; nothing stands under a final name then.
-    """
-    raw = _saved_raw(profiler, folder)
-    if name is None:
-        return Exported(None, 0, 0, len(raw), tally(raw))
-    packed = compress(raw)
-
-    def write(path: Path) -> None:
-        with path.open("wb") as file:
-            file.write(packed)
-            file.flush()
-
-    path, duplicate = publish(folder, name, write)
-    return Exported(path, duplicate, len(packed), len(raw), tally(raw))
-
-
-def _saved_raw(profiler: Exportable, folder: Path) -> bytes:
+def save_raw(profiler: Exportable, folder: Path) -> Path:
+    """Let torch write its JSON to a temporary file in the folder. Raises OutputError; the file is the caller's to remove."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle, path = tempfile.mkstemp(prefix=".writing-", suffix=".json", dir=folder)
@@ -69,12 +51,34 @@ def _saved_raw(profiler: Exportable, folder: Path) -> bytes:
         raise OutputError(f"cannot write in {folder}: {error.strerror or error}") from error
     try:
         profiler.export_chrome_trace(path)
-        raw = Path(path).read_bytes()
-    except (OSError, RuntimeError) as error:
-        raise OutputError(f"cannot save a trace in {folder}: {error}") from error
+    except BaseException as error:
+        _remove(Path(path))
+        if isinstance(error, (OSError, RuntimeError)):
+            raise OutputError(f"cannot save a trace in {folder}: {error}") from error
+        raise
+    return Path(path)
+
+
+def publish_trace(saved: Path, folder: Path, name: Callable[[int], str] | None) -> Exported:
+    """Publish a saved trace under `name(duplicate)`, or only tally it where there is no name; the saved file goes away.
+
+    Raises OutputError; nothing stands under a final name then.
+    """
+    try:
+        raw = saved.read_bytes()
+    except OSError as error:
+        raise OutputError(f"cannot read back a trace in {folder}: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(OSError):
-            Path(path).unlink()
+        _remove(saved)
     if not raw[:64].lstrip().startswith(b"{") or not _TAIL.search(raw[-65536:]):
         raise OutputError(f"a trace saved in {folder} is torn ({len(raw)} bytes)", "Is the disk full?")
-    return raw
+    if name is None:
+        return Exported(None, 0, 0, len(raw), tally(raw))
+    packed = compress(raw)
+    path, duplicate = publish(folder, name, lambda path: path.write_bytes(packed))
+    return Exported(path, duplicate, len(packed), len(raw), tally(raw))
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

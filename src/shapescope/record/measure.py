@@ -36,3 +36,4 @@ def measure_replays(
         with profiler.window(key, Evidence.REPLAY, timing=Timing(samples, context_len, dummy_inputs)):
             replay()
             profiler.device.synchronize()
+    profiler.drain()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import torch
 
 from shapescope.device import Device, Graph
 from shapescope.model import Evidence, GraphKey, ManifestRow, Rank, Status, Timing
 from shapescope.record.evidence import default_activities, default_evidence, write_nodes
-from shapescope.record.export import Exported, export_trace
+from shapescope.record.export import Exported, publish_trace, save_raw
+from shapescope.record.exporter import Exporter
 from shapescope.record.guard import Guard, log
 from shapescope.record.memory import MemoryHistory, memory_between
 from shapescope.record.recording import Recording
@@ -45,6 +47,7 @@ class CaptureProfiler:
         self._captures = 0
         self._recording: Recording | None = None
         self._combined: Window | None = None
+        self._exporter = Exporter()
         if settings.combined_won:
             log.warning("both trace switches are set: the combined trace wins, no per-shape traces are written")
 
@@ -66,6 +69,7 @@ class CaptureProfiler:
         finally:
             self._close_combined(name)
             history.stop()
+            self.drain()
             self._write_summary(name)
 
     @contextmanager
@@ -112,7 +116,7 @@ class CaptureProfiler:
             recording.ended()
             recording.fail(f"{type(error).__name__}: {error}".strip(": "))
             self._stop(recording)
-            self._append(recording)
+            self._leave(recording)
             raise
         finally:
             self._recording = outer
@@ -133,6 +137,7 @@ class CaptureProfiler:
                 recording.fail("another profiler is active")
                 log.warning("%s is not recorded: another profiler is active", recording.label)
             elif self.settings.mode in (Mode.PER_SHAPE, Mode.SUMMARY):
+                self._exporter.settle()
                 recording.window = Window.open(
                     self._detail_now(), default_activities(self.device.kind, recording.evidence)
                 )
@@ -143,22 +148,13 @@ class CaptureProfiler:
         try:
             self._measure_memory(recording)
             self._stop(recording)
-            exported = self._export(recording)
             if self._combined is None:  # its profiler still records: reading a graph would stand in the trace
-                self._read_graph(recording, exported)
-        except (
-            BaseException
-        ) as error:  # an interrupt in our own work is the host's to handle, after a word in the manifest
+                self._read_graph(recording)
+        except BaseException as error:  # an interrupt in our own work is the host's, after a word in the manifest
             recording.fail(f"interrupted by {type(error).__name__}")
             raise
         finally:
-            self._append(recording)
-
-    def _read_graph(self, recording: Recording, exported: Exported | None) -> None:
-        with recording.guard("listing the graph's kernels"):
-            recording.count_launches(exported.tally if exported else None)
-            if Evidence.NODES in self.evidence and recording.evidence is Evidence.CAPTURE:
-                write_nodes(recording)
+            self._leave(recording)
 
     def _stop(self, recording: Recording) -> None:
         begin = time.perf_counter_ns()
@@ -169,36 +165,59 @@ class CaptureProfiler:
                 recording.window.stop()
         recording.record_ns += time.perf_counter_ns() - begin
 
-    def _export(self, recording: Recording) -> Exported | None:
-        window = recording.window
+    def _read_graph(self, recording: Recording) -> None:
+        with recording.guard("listing the graph's kernels"):
+            recording.count_launches()
+            if Evidence.NODES in self.evidence and recording.evidence is Evidence.CAPTURE:
+                write_nodes(recording)
+
+    def _leave(self, recording: Recording) -> None:
+        """Hand the window to the exporter, which ends with its manifest row."""
+        warmups = tuple(self._warmups.get(recording.key, ())) if recording.key is not None else ()
+        with Guard(f"leaving {recording.label}"):
+            self._exporter.submit(partial(self._save, recording), partial(self._publish, recording, warmups))
+
+    def _save(self, recording: Recording) -> None:
+        window, recording.window = recording.window, None
         if window is None or recording.failed:
-            return None
+            return
         begin = time.perf_counter_ns()
-        exported: Exported | None = None
-        with recording.guard("writing the trace"):
-            named = self.settings.mode is Mode.PER_SHAPE
-            exported = export_trace(window.profiler, recording.session.traces, recording.file_name if named else None)
-            recording.published(exported)
-            self._total.add(exported.tally)
-            if exported.raw_bytes > HEAVY_TRACE_BYTES and self._detail is Detail.FULL:
-                self._detail = Detail.LIGHT
-                log.warning(
-                    "%s made %d MB of trace: later windows record no stacks", recording.label, exported.raw_bytes >> 20
-                )
-        recording.window = None
+        with recording.guard("saving the trace"):
+            recording.saved = save_raw(window.profiler, recording.session.traces)
         recording.export_ns = time.perf_counter_ns() - begin
-        return exported
+
+    def _publish(self, recording: Recording, warmups: tuple[int, ...]) -> None:
+        if recording.saved is not None:
+            begin = time.perf_counter_ns()
+            with recording.guard("writing the trace"):
+                named = self.settings.mode is Mode.PER_SHAPE
+                exported = publish_trace(
+                    recording.saved, recording.session.traces, recording.file_name if named else None
+                )
+                recording.published(exported)
+                self._total.add(exported.tally)
+                self._weigh(recording, exported)
+            recording.export_ns = (recording.export_ns or 0) + time.perf_counter_ns() - begin
+        with Guard(f"the manifest of {recording.label}"):
+            recording.session.append(recording.row(warmups))
+
+    def _weigh(self, recording: Recording, exported: Exported) -> None:
+        if exported.raw_bytes > HEAVY_TRACE_BYTES and self._detail is Detail.FULL:
+            self._detail = Detail.LIGHT
+            log.warning(
+                "%s made %d MB of trace: later windows have no stacks", recording.label, exported.raw_bytes >> 20
+            )
+
+    def drain(self) -> None:
+        """Wait until every window that has ended is on disk, its manifest row too."""
+        with Guard("waiting for the exporter"):
+            self._exporter.drain()
 
     def _measure_memory(self, recording: Recording) -> None:
         if recording.evidence is not Evidence.CAPTURE or recording.memory_before is None:
             return
         with recording.guard("reading memory"):
             recording.memory = memory_between(recording.order, recording.memory_before, self.device.memory())
-
-    def _append(self, recording: Recording) -> None:
-        warmups = self._warmups.get(recording.key, []) if recording.key is not None else []
-        with Guard(f"the manifest of {recording.label}"):
-            recording.session.append(recording.row(tuple(warmups)))
 
     def _detail_now(self) -> Detail:
         return Detail.LIGHT if self.settings.mode is Mode.SUMMARY else self._detail
@@ -221,9 +240,8 @@ class CaptureProfiler:
         rank, begin = self.session.rank, time.perf_counter_ns()
         with Guard(f"the combined trace of {name}") as guard:
             window.stop()
-            exported = export_trace(
-                window.profiler, self.session.traces, lambda n: combined_name(name, rank, duplicate=n)
-            )
+            saved = save_raw(window.profiler, self.session.traces)
+            exported = publish_trace(saved, self.session.traces, lambda n: combined_name(name, rank, duplicate=n))
             self._total.add(exported.tally)
         with Guard("the manifest"):
             if guard.reason is None:

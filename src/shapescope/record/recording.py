@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from shapescope.device import MemorySample
@@ -13,7 +14,6 @@ from shapescope.model import Evidence, GraphKey, ManifestRow, Memory, Status, Ti
 from shapescope.record.export import Exported
 from shapescope.record.guard import Guard
 from shapescope.record.session import Session
-from shapescope.record.tally import Tally
 from shapescope.record.window import Window
 from shapescope.store.layout import trace_name
 from shapescope.store.spans import Mark
@@ -32,6 +32,7 @@ class Recording:
     timing: Timing | None = None
     window: Window | None = None
     span: Any = None
+    saved: Path | None = None
     graph: Any = None
     order: int = 0
     memory_before: MemorySample | None = None
@@ -100,18 +101,17 @@ class Recording:
 
     def published(self, exported: Exported) -> None:
         self.bytes = exported.bytes
+        if self.launches is None:
+            self.launches = exported.tally.launches
         if exported.path is not None:
             self.file = str(exported.path.relative_to(self.session.folder))
         if exported.duplicate:
             self.warnings.append("duplicate-key")
 
-    def count_launches(self, tally: Tally | None) -> None:
-        """From the graph itself where it knows, else from what the trace shows."""
+    def count_launches(self) -> None:
+        """From the graph itself, where it knows."""
         launches = getattr(self.graph, "launches", None)
-        if launches is not None:
-            self.launches = len(launches)
-        elif tally is not None:
-            self.launches = tally.launches
+        self.launches = None if launches is None else len(launches)
 
     def row(self, warmup_ns: tuple[int, ...]) -> ManifestRow:
         status = Status.FAILED if self.failed else Status.UNLABELLED if self.key is None else Status.OK
@@ -127,7 +127,7 @@ class Recording:
             bytes=self.bytes,
             warmup_ns=warmup_ns if self.evidence is Evidence.CAPTURE else (),
             capture_ns=self.body_ns if self.evidence is Evidence.CAPTURE else None,
-            record_ns=self.record_ns + (self.export_ns or 0),
+            record_ns=self.record_ns,
             export_ns=self.export_ns,
             memory=self.memory,
             timing=self.timing,

@@ -58,4 +58,8 @@ class Window:
             if self.span is not None:
                 self.span.__exit__(None, None, None)
         finally:
-            self.profiler.stop()
+            try:
+                self.profiler.stop()
+            except KeyboardInterrupt:
+                self.profiler.stop()  # Ctrl-C must not leave a profiler running in the host
+                raise

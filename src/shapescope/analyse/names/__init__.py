@@ -34,12 +34,7 @@ class KernelName:
 def kernel_name(raw: str) -> KernelName:
     """The class, family and variant of a kernel as a trace names it, mangled or not. Raises on no name."""
     text = spell(raw)
-    reading = (
-        inductor.read(text)
-        or operators.read(text)
-        or symbols.read(text)
-        or templates.read(syntax.parse(text))
-    )
+    reading = inductor.read(text) or operators.read(text) or symbols.read(text) or templates.read(syntax.parse(text))
     if not reading.family:
         return KernelName(raw, raw, "", "other")
     return KernelName(raw, reading.family, "_".join(reading.variant), reading.kernel_class)

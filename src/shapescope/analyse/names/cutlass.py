@@ -12,9 +12,7 @@ from shapescope.analyse.names.words import COMPUTE_TYPES, data_type, snake, snak
 
 LAUNCHERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
 WRAPPER = re.compile(r"^enable_\w+$")
-UNIVERSAL = frozenset(
-    {"GemmUniversal", "GemmUniversalWithVisitor", "Gemm", "GemmGrouped", "GemmSplitKParallel"}
-)
+UNIVERSAL = frozenset({"GemmUniversal", "GemmUniversalWithVisitor", "Gemm", "GemmGrouped", "GemmSplitKParallel"})
 GROUPED = frozenset({"GroupProblemShape", "MoEProblemShape"})
 CONVOLUTION = re.compile(r"^(?:ImplicitGemmConvolution\w*|DirectConvolution|ConvUniversal)$")
 DIRECTION = re.compile(r"Fprop|Dgrad|Wgrad")
@@ -56,9 +54,7 @@ def _cutlass3(problem: Name, mainloop: Name, epilogue: Name) -> Reading:
     operation = "grouped_gemm" if problem.identifier in GROUPED else "gemm"
     types = dict.fromkeys([*_direct_types(mainloop)[:2], *_direct_types(epilogue)[-1:]])
     dispatch, tags = without_architecture(mainloop.arguments[0].identifier if mainloop.arguments else "")
-    tiles = [
-        tile for main in (mainloop, epilogue) for argument in main.arguments[:3] for tile in _tiles(argument)
-    ]
+    tiles = [tile for main in (mainloop, epilogue) for argument in main.arguments[:3] for tile in _tiles(argument)]
     return Reading("_".join(["cutlass3x", operation, *types]), (*tags, *tiles, snake(dispatch)), operation)
 
 
@@ -73,9 +69,7 @@ def _cutlass2(identifier: str, mains: tuple[Name, ...]) -> Reading:
     output = next(_compute_types(mains[1]), "") if len(mains) > 1 else ""
     types = [inputs] if inputs == "tf32" else dict.fromkeys([inputs, output])
     tiles = [tile for main in mains[:1] for name in main.walk() for tile in _tiles(name)]
-    return Reading(
-        "_".join(filter(None, ["cutlass", operation, *types])), tuple(tiles[:3]), classify(operation)
-    )
+    return Reading("_".join(filter(None, ["cutlass", operation, *types])), tuple(tiles[:3]), classify(operation))
 
 
 def _composable(function: str, gridwise: Name) -> Reading:

@@ -6,9 +6,7 @@ import re
 
 from shapescope.analyse.names.reading import Reading
 
-KERNEL = re.compile(
-    r"^(?:triton_(poi|red|per|tem|for|mm|cooperative|split_scan)_|(?:graph_\d{1,9}_)?(cpp)_fused)"
-)
+KERNEL = re.compile(r"^(?:triton_(poi|red|per|tem|for|mm|cooperative|split_scan)_|(?:graph_\d{1,9}_)?(cpp)_fused)")
 UNNAMED = re.compile(r"^triton__[\ddec]*$")
 COUNTER = re.compile(r"_(\d+)$")
 GRAPH = re.compile(r"^graph_\d+_")

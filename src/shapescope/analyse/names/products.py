@@ -14,9 +14,7 @@ from shapescope.analyse.names.words import TYPES, snake, split
 
 Match = re.Match[str]
 
-XMMA_TYPES = re.compile(
-    r"^(?:(?:tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|i32|u8|s8|s32|fp8|cf32|cf64)+|(?:mxf|nvf|ue)\w+)$"
-)
+XMMA_TYPES = re.compile(r"^(?:(?:tf32|bf16|f16|f32|f64|e4m3|e5m2|i8|i32|u8|s8|s32|fp8|cf32|cf64)+|(?:mxf|nvf|ue)\w+)$")
 XMMA_FLAGS = frozenset({"indexed", "warp", "specialized", "ex", "cta", "nn", "nt", "tn", "tt"})
 
 MMA = re.compile(r"^([a-z]{1,2}?)(\d*)(?:x\d+x\d+)?(gemm|gemv|fprop|dgrad|wgrad|cudnn)$")
@@ -71,9 +69,7 @@ def blas(match: Match) -> Reading | None:
     named = words[0].startswith(("cutlass", "cudnn"))
     library = "cudnn" if operation == "cudnn" else words[0] if named else "cublas"
     kinds = [operation.replace("cudnn", "conv"), *_direction(words)]
-    variant = [
-        word for place, word in enumerate(words[named:], named) if place != at and word not in MMA_TYPES
-    ]
+    variant = [word for place, word in enumerate(words[named:], named) if place != at and word not in MMA_TYPES]
     instruction = [f"{accumulator}{shape}"] if shape else []
     return Reading("_".join([library, *kinds, *types]), (*instruction, *variant), classify("_".join(kinds)))
 

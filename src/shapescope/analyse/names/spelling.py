@@ -12,9 +12,7 @@ import demangle
 # Invariant: every pattern is linear: no quantifier inside another, none unbounded from every character on.
 MAX_LENGTH = 65_536
 
-ANONYMOUS = re.compile(
-    r"\(anonymous namespace\)::|<unnamed>::|\(anonymous\)::|_GLOBAL__N_\w+::|\{anonymous\}::"
-)
+ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\(anonymous\)::|_GLOBAL__N_\w+::|\{anonymous\}::")
 INTEGER_CAST = re.compile(r"\((?:unsigned )?(?:int|long|char|short|long long)\)(?=-?\d)")
 BOOLEAN_CAST = re.compile(r"\(bool\)([01])")
 INTEGER_SUFFIX = re.compile(r"\b(\d+)(?:ull|ul|ll|u|l)\b")
@@ -24,9 +22,7 @@ VERSION_NAMESPACE = re.compile(
 PACKAGED = (
     (re.compile(r"\bcublasLt::"), ""),
     (
-        re.compile(
-            r"\b(cutlass|cudnn|xmma|internal)_?_(?:cudnn_infer|cudnn_train|5x_cudnn|cudnn|5x_cublas|cublas)::"
-        ),
+        re.compile(r"\b(cutlass|cudnn|xmma|internal)_?_(?:cudnn_infer|cudnn_train|5x_cudnn|cudnn|5x_cublas|cublas)::"),
         r"\1::",
     ),
     (re.compile(r"\bcask_+(?:5x_)?(cudnn|cublas)(?:_infer|_train)?::"), r"cask_\1::"),

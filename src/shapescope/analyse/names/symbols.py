@@ -48,9 +48,7 @@ TILE = re.compile(r"^[a-zA-Z]{0,4}\d+(?:x\d+)+$")
 COUNTER = re.compile(r"(?<=[a-z_])_\d+$|(?<=fusion)[_.]?\d+$")
 TRITON_SIGNATURE = re.compile(r"_0d?1d?[\ddec]*$")
 HASH = re.compile(r"^(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}$")
-PLAIN_TYPES = frozenset(
-    {"bf16", "fp16", "f16", "fp32", "f32", "float", "half", "bfloat16", "float16", "float32"}
-)
+PLAIN_TYPES = frozenset({"bf16", "fp16", "f16", "fp32", "f32", "float", "half", "bfloat16", "float16", "float32"})
 # Classes whose types tell one operation from another: quantisation from what to what, casts likewise.
 CONVERTING = frozenset({"quant", "copy"})
 
@@ -122,9 +120,7 @@ def _aiter(match: Match) -> Reading:
         if not TILE.match(word) and not AITER_FLAG.match(word) and (typed or not AITER_TYPE.match(word))
     ]
     kept = split(without_architecture("_".join(named))[0])
-    return Reading(
-        "_".join(["aiter", *kept]), tuple(word for word in words if word not in kept), kernel_class
-    )
+    return Reading("_".join(["aiter", *kept]), tuple(word for word in words if word not in kept), kernel_class)
 
 
 def _cute_dsl(match: Match) -> Reading:

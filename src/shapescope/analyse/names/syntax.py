@@ -17,9 +17,7 @@ TOKEN = re.compile(
     r"|[A-Za-z_$~][\w$]*|\d[\w.]*"
     r"|::|->|[<>(){}\[\],&-]"
 )
-QUALIFIERS = frozenset(
-    {"const", "volatile", "struct", "class", "typename", "enum", "restrict", "__restrict__"}
-)
+QUALIFIERS = frozenset({"const", "volatile", "struct", "class", "typename", "enum", "restrict", "__restrict__"})
 WORD_TYPES = frozenset({"unsigned", "signed", "long", "short", "int", "char", "double", "__int128"})
 CLOSING_OF = {"<": ">", "(": ")", "{": "}", "[": "]"}
 OPENING_OF = {closing: opening for opening, closing in CLOSING_OF.items()}
