@@ -173,13 +173,19 @@ def _complete(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _op_calls(rows: pl.DataFrame) -> Iterator[_OpCall]:
     """Neighbouring kernels of one op, cut into calls."""
-    for _, run in groupby(rows.iter_rows(named=True), key=lambda row: [row[name] for name in _INSTANCE]):
+    for _, run in groupby(rows.iter_rows(named=True), key=_neighbours):
         kernels = list(run)
         length = (
             len(kernels) if kernels[0]["op_call"] is not None else _period([row["kernel"] for row in kernels])
         )
         for start in range(0, len(kernels), length):
             yield _op_call(kernels[start : start + length])
+
+
+def _neighbours(row: dict[str, Any]) -> list[Any]:
+    """Equal for neighbouring kernels that may be of one call; kernels without a trusted op stand alone."""
+    alone = row["op"] is None or row["dims"] is None or row["status"] not in _TRUSTED
+    return [row[name] for name in _INSTANCE] + [row["kernel"] if alone else None]
 
 
 def _period(names: list[str]) -> int:
@@ -260,7 +266,7 @@ def _mean(members: list[_OpCall], field: str) -> int | None:
 
 
 def _useful(members: list[_OpCall]) -> dict[str, Any]:
-    """The share of the executed work that real rows needed, and its FLOPs; empty where one call's is unknown."""
+    """The share of the executed work that real rows needed, and its FLOPs; empty if a call's is unknown."""
     shares = [call.useful_share for call in members]
     known = [share for share in shares if share is not None]
     if len(known) < len(shares):
@@ -281,8 +287,9 @@ def _judge(row: dict[str, Any], math: str | None, device: Device) -> None:
     if least is None or most is None:
         row["problems"].append("peak-unknown")
         return
-    compute, memory = least[0] > least[1], most[0] > most[1]
-    row["bound"] = None if compute != memory else "compute" if compute else "memory"
+    bounded = all(row[name] is None or row[f"{name}_upper"] is not None for name in ("flops", "bytes"))
+    sides = {"compute" if compute > memory else "memory" for compute, memory in (least, most)}
+    row["bound"] = sides.pop() if bounded and len(sides) == 1 else None
     if not row["time_ns"]:
         return
     attainment, upper = max(least) / row["time_ns"], max(most) / row["time_ns"]
@@ -290,7 +297,7 @@ def _judge(row: dict[str, Any], math: str | None, device: Device) -> None:
         row["problems"].append("above-peak")
         return
     row["attainment"] = attainment
-    row["attainment_upper"] = upper if upper <= 1 else None
+    row["attainment_upper"] = upper if bounded and upper <= 1 else None
 
 
 def _least_ns(

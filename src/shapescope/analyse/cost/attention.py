@@ -24,6 +24,8 @@ _PAGED = (
     (r"_rocm_C::paged_attention$", 4, 9),
 )
 _MLA = r"mla"
+# The least and the most, where there is a most.
+Bounds = tuple[int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +44,19 @@ class Heads:
     tokens: int
     shared: bool = False
 
-    def cost(self, pairs: tuple[int, int], keys: tuple[int, int], note: str, *, real: bool = False) -> Cost:
+    def cost(self, pairs: Bounds, keys: Bounds, note: str, *, real: bool = False) -> Cost:
         """A cost from (least, most) query-key pairs of one head and (least, most) KV tokens read."""
         per_pair = 2 * self.query * (self.key_size + self.value_size)
         stored = self.key_size if self.shared else self.key_size + self.value_size
-        lower = upper = None
-        if self.fixed_bytes is not None and self.kv_bits is not None:
-            lower, upper = (self.fixed_bytes + n * self.kv * stored * self.kv_bits // 8 for n in keys)
-        return Cost(
-            per_pair * pairs[0],
-            per_pair * pairs[1],
-            lower,
-            upper,
-            self.math,
-            self.tokens,
-            note=note,
-            real=real,
+        row = None if self.kv_bits is None else self.kv * stored * self.kv_bits // 8
+        flops, flops_upper = (None if count is None else per_pair * count for count in pairs)
+        lower, upper = (
+            None
+            if count is None or row is None or self.fixed_bytes is None
+            else self.fixed_bytes + row * count
+            for count in keys
         )
+        return Cost(flops, flops_upper, lower, upper, self.math, self.tokens, note=note, real=real)
 
 
 def attention_cost(call: Call) -> Cost | None:
@@ -179,14 +177,17 @@ def _mla_cost(call: Call, floats: list[Tensor]) -> Cost | None:
     it.
     """
     widest = max(t.shape[-1] for t in floats)
-    queries = [t for t in floats if t.shape[-1] == widest and t.shape[-2] > 1]
-    caches = [t for t in floats if t.shape[-1] == widest and t.shape[-2] == 1]
-    if not queries or not caches:
+    query, *others = (t for t in floats if t.shape[-1] == widest)
+    caches = [t for t in others if t.shape[-2] == 1]
+    if not caches:
         return None
-    query, cache = queries[0], max(caches, key=lambda t: t.numel)
+    cache = max(caches, key=lambda t: t.numel)
     results = [t for t in floats if t.shape[:-1] == query.shape[:-1] and t.shape[-1] < widest]
-    # DeepSeek's latent is 8/9 of the cached row (512 of 576), the rest is the rotary key.
-    value_size = results[0].shape[-1] if results else widest * 8 // 9
+    # An op that returns its result takes the size of a value instead, such as 512 of 576.
+    stated = [int(text) for text in call.concrete if text.isdigit() and widest // 2 < int(text) < widest]
+    value_size = results[0].shape[-1] if results else stated[0] if stated else None
+    if value_size is None:
+        return None
     tokens = query.rows // query.shape[-2]
     fixed = moved(query, Tensor((*query.shape[:-1], value_size), query.type))
     math = MATH.get(query.type)
