@@ -1,7 +1,7 @@
 """FLOPs and bytes of every modelled op against a second count, on generated dims.
 
-The second count is torch's FlopCounterMode and the sizes of its own tensors (on the meta device) where torch has
-the op, a closed form elsewhere.
+The second count is torch's FlopCounterMode and the sizes of its own tensors (on the meta device) where torch
+has the op, a closed form elsewhere.
 """
 
 from __future__ import annotations

@@ -134,6 +134,29 @@ def test_launches_and_modules_separate_calls() -> None:
     assert only(of(kernel("a", module="q"), kernel("b", module="k")))["calls"] == 2
 
 
+def test_streams_that_interleave_do_not_tear_a_call_apart() -> None:
+    rows = [kernel(name, stream=stream) for name in "ab" for stream in (7, 9)]
+    row = only(of(*rows))
+    assert (row["calls"], row["time_ns"]) == (2, 200_000)
+
+
+def test_fp32_products_are_held_against_tf32_and_say_so() -> None:
+    row = only(
+        of(kernel(types=json.dumps(["float"] * 2), dims="[[4096,4096],[4096,4096]]", time_ns=1_000_000))
+    )
+    assert row["attainment"] == pytest.approx(2 * 4096**3 / 653.7e12 / 1e-3)
+    assert "tf32" in row["note"]
+
+
+def test_a_work_without_an_upper_bound_has_no_bound_and_no_upper_attainment() -> None:
+    dims, types = "[[4,8,64],[4,2,64],[4,2,64],[4,8,64]]", json.dumps(["c10::BFloat16"] * 4)
+    row = only(
+        of(kernel(op="vllm::unified_attention_with_output", dims=dims, types=types, size=4, real_size=4))
+    )
+    assert row["flops"] == 4 * 4 * 8 * 64 and row["flops_upper"] is None
+    assert row["attainment"] > 0 and row["attainment_upper"] is None and row["bound"] is None
+
+
 @pytest.mark.parametrize("status", ["ambiguous", "conflict", "unverified"])
 def test_a_doubtful_join_is_listed_by_kernel_and_never_priced(status: str) -> None:
     result = of(kernel(), kernel("mystery", 50_000, status=status), kernel("late", None, status="missing"))

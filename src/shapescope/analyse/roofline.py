@@ -9,19 +9,16 @@ the time, the join or the model is wrong, or the data lay in a cache, and a numb
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 import polars as pl
 
-from shapescope.analyse.cost import Cost, Kernel, op_cost, step_work
 from shapescope.analyse.cost.experts import ROUTING
 from shapescope.analyse.cost.model import MESSAGE
 from shapescope.analyse.devices import Device
+from shapescope.analyse.op_calls import OpCall, op_calls
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "size": pl.Int64,
@@ -47,28 +44,8 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "device": pl.String,
     "problems": pl.List(pl.String),
 }
-# What a row of the input may lack, and then counts as unknown.
-_OPTIONAL = (
-    "op dims types class concrete_inputs grid module size real_size status source step context_len op_call "
-    "replay_file rank launch segment stream"
-)
-_INSTANCE = (
-    "replay_file",
-    "rank",
-    "launch",
-    "segment",
-    "stream",
-    "size",
-    "op",
-    "dims",
-    "types",
-    "module",
-    "op_call",
-)
 # Which peaks a number type may reach. `vector` is arithmetic outside the matrix units.
 _PEAKS = {"vector": ("fp32",), "fp32": ("fp32", "tf32")}
-# Rows whose op is a guess are not priced: the join withholds their dims.
-_TRUSTED = ("exact", "aligned", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +60,7 @@ class Unmodelled:
 
 @dataclass(frozen=True, slots=True)
 class RooflineResult:
-    """Rows with the columns of `SCHEMA`, most time first; totals over all calls. `warnings` are (code,
-    message).
-    """
+    """Rows as in `SCHEMA`, most time first; totals over all calls; `warnings` are (code, message)."""
 
     rows: pl.DataFrame
     device: Device | None
@@ -110,35 +85,6 @@ class RooflineResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _OpCall:
-    """One call of an op in one replay: its main kernel's fields, its kernels' time together, and its cost."""
-
-    fields: dict[str, Any]
-    time_ns: int
-    cost: Cost | None
-
-    @property
-    def priced(self) -> bool:
-        return self.cost is not None and (self.cost.flops is not None or self.cost.bytes is not None)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        name = self.fields["op"] or self.fields["kernel"]
-        return (*(self.fields[column] for column in ("size", "class", "dims", "types")), name, self.priced)
-
-    @property
-    def useful_share(self) -> float | None:
-        """Real rows over executed ones, where the work grows with the size; None where that is not known."""
-        size, real = self.fields["size"], self.fields["real_size"]
-        if self.cost is None or size is None or real is None:
-            return None
-        if self.cost.real or size == real:
-            return 1.0
-        scales = self.cost.rows is not None and self.cost.rows % size == 0
-        return real / size if scales else None
-
-
 def roofline(rows: pl.DataFrame, device: Device | None) -> RooflineResult:
     """The roofline of replayed kernels.
 
@@ -149,8 +95,8 @@ def roofline(rows: pl.DataFrame, device: Device | None) -> RooflineResult:
     differs between neighbouring calls (without it, calls are told apart by where the sequence of kernel names
     repeats). Captured launches that no replay shows (null `time_ns`) are left out.
     """
-    calls = list(_op_calls(_complete(rows)))
-    groups: dict[tuple[Any, ...], list[_OpCall]] = {}
+    calls = list(op_calls(rows))
+    groups: dict[tuple[Any, ...], list[OpCall]] = {}
     for call in calls:
         groups.setdefault(call.key, []).append(call)
     table = [_row(members, device) for members in groups.values()]
@@ -166,70 +112,7 @@ def roofline(rows: pl.DataFrame, device: Device | None) -> RooflineResult:
     )
 
 
-def _complete(rows: pl.DataFrame) -> pl.DataFrame:
-    missing = [pl.lit(None).alias(name) for name in _OPTIONAL.split() if name not in rows.columns]
-    return rows.filter(pl.col("time_ns").is_not_null()).with_columns(missing)
-
-
-def _op_calls(rows: pl.DataFrame) -> Iterator[_OpCall]:
-    """Neighbouring kernels of one op, cut into calls."""
-    for _, run in groupby(rows.iter_rows(named=True), key=_neighbours):
-        kernels = list(run)
-        length = (
-            len(kernels) if kernels[0]["op_call"] is not None else _period([row["kernel"] for row in kernels])
-        )
-        for start in range(0, len(kernels), length):
-            yield _op_call(kernels[start : start + length])
-
-
-def _neighbours(row: dict[str, Any]) -> list[Any]:
-    """Equal for neighbouring kernels that may be of one call; kernels without a trusted op stand alone."""
-    alone = row["op"] is None or row["dims"] is None or row["status"] not in _TRUSTED
-    return [row[name] for name in _INSTANCE] + [row["kernel"] if alone else None]
-
-
-def _period(names: list[str]) -> int:
-    """The length of the shortest sequence whose repetition gives all names."""
-    count = len(names)
-    return next(n for n in range(1, count + 1) if count % n == 0 and names == names[:n] * (count // n))
-
-
-def _op_call(kernels: list[dict[str, Any]]) -> _OpCall:
-    """A call from its kernels: the longest one gives the fields. A join that withholds dims leaves no op
-    either.
-    """
-    main = dict(max(kernels, key=lambda row: row["time_ns"]))
-    cost = None
-    if main["status"] not in _TRUSTED or main["dims"] is None:
-        main.update(op=None, dims=None, types=None)
-    elif main["op"] is not None:
-        texts = tuple(main[name] for name in ("op", "dims", "types", "concrete_inputs", "class"))
-        launches = tuple((row["kernel"], row["grid"]) for row in kernels)
-        cost = _cost(texts, launches, main["step"], main["context_len"])
-    return _OpCall(main, sum(row["time_ns"] for row in kernels), cost)
-
-
-@lru_cache(maxsize=4096)
-def _cost(
-    texts: tuple[str | None, ...],
-    launches: tuple[tuple[str, str | None], ...],
-    step: str | None,
-    context_len: int | None,
-) -> Cost | None:
-    op, dims, types, concrete, kernel_class = texts
-    return op_cost(
-        op or "",
-        json.loads(dims or "[]"),
-        json.loads(types or "[]"),
-        json.loads(concrete or "[]"),
-        kernel_class,
-        kernels=[Kernel(name, tuple(json.loads(grid or "[]"))) for name, grid in launches],
-        work=step_work(step),
-        context_len=context_len,
-    )
-
-
-def _row(members: list[_OpCall], device: Device | None) -> dict[str, Any]:
+def _row(members: list[OpCall], device: Device | None) -> dict[str, Any]:
     """One row: means over the calls, and what they say about the device."""
     fields, cost, count = members[0].fields, members[0].cost, len(members)
     row: dict[str, Any] = dict.fromkeys(SCHEMA)
@@ -249,7 +132,7 @@ def _row(members: list[_OpCall], device: Device | None) -> dict[str, Any]:
     return row
 
 
-def _problems(members: list[_OpCall]) -> list[str]:
+def _problems(members: list[OpCall]) -> list[str]:
     """What makes a row's figures less than they seem, before the device is asked."""
     problems = [] if members[0].priced else ["not-modelled"]
     if members[0].cost is not None and (members[0].cost.note or "").startswith(ROUTING):
@@ -260,12 +143,12 @@ def _problems(members: list[_OpCall]) -> list[str]:
     return problems
 
 
-def _mean(members: list[_OpCall], field: str) -> int | None:
+def _mean(members: list[OpCall], field: str) -> int | None:
     values = [getattr(call.cost, field) for call in members]
     return None if None in values else round(sum(values) / len(values))
 
 
-def _useful(members: list[_OpCall]) -> dict[str, Any]:
+def _useful(members: list[OpCall]) -> dict[str, Any]:
     """The share of the executed work that real rows needed, and its FLOPs; empty if a call's is unknown."""
     shares = [call.useful_share for call in members]
     known = [share for share in shares if share is not None]
@@ -298,13 +181,16 @@ def _judge(row: dict[str, Any], math: str | None, device: Device) -> None:
         return
     row["attainment"] = attainment
     row["attainment_upper"] = upper if bounded and upper <= 1 else None
+    if math == "fp32" and "tf32" in device.peak:
+        row["note"] = "; ".join(
+            filter(None, (row["note"], "roof of tf32, which the trace does not rule out"))
+        )
 
 
 def _least_ns(
     flops: int | None, moved: int | None, math: str | None, device: Device
 ) -> tuple[float, float] | None:
-    """The time that the work needs at the peak, and the traffic at full bandwidth; unknown work counts as
-    none.
+    """Least times of the work at its peak and of the traffic at full bandwidth; unknown work counts as none.
 
     fp32 products may run as tf32, which no trace tells: their roof is the higher one.
     """
@@ -319,7 +205,7 @@ def _least_ns(
     return compute, (moved or 0) / device.bandwidth * 1e9
 
 
-def _unmodelled(members: list[_OpCall]) -> Unmodelled:
+def _unmodelled(members: list[OpCall]) -> Unmodelled:
     fields, total = members[0].fields, sum(call.time_ns for call in members)
     if fields["op"] is None:
         return Unmodelled(

@@ -16,8 +16,8 @@ _DENSE = (
     r"^aten::(scaled_dot_product_attention|_scaled_dot_product_\w+|_(flash|efficient)_attention_forward)$"
 )
 _BACKWARD = r"backward"
-# vLLM's own: out, (sums, maxima, partial out,) query, key cache, value cache, .., block tables at these
-# positions.
+# vLLM's own list out, (sums, maxima, partial out,) query, key cache, value cache, .., block tables, ..: where
+# the query and the tables are.
 _PAGED = (
     (r"_C::paged_attention_v1$", 1, 6),
     (r"_C::paged_attention_v2$", 4, 9),
@@ -30,9 +30,7 @@ Bounds = tuple[int, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The sizes of one attention layer on one rank, and the tensors that a call moves for sure (query,
-    result).
-    """
+    """The sizes of one attention layer on one rank, and the bytes of query and result."""
 
     query: int
     kv: int
@@ -93,7 +91,8 @@ def _dense_cost(call: Call) -> Cost | None:
     used = keys if not causal or queries >= keys else queries
     kv = moved(k, v)
     lower = None if kv is None else kv * used // keys if keys else 0
-    fixed = moved(q, out)
+    masks = [t for t in call.tensors[3:] if len(t.shape) > 1]
+    fixed = moved(q, out, *masks)
     return Cost(
         per_pair * (triangle if causal else full),
         per_pair * full,
@@ -122,9 +121,7 @@ def _causal(call: Call) -> bool:
 
 
 def _vllm_paged(call: Call, query_at: int, table_at: int) -> Cost | None:
-    """Key cache [blocks, Hkv, D/x, block, x], value cache [blocks, Hkv, D, block], block tables [B, blocks of
-    a request].
-    """
+    """Key cache [blocks, Hkv, D/x, block, x], value cache [blocks, Hkv, D, block], block tables [B, ..]."""
     q, cache, table = call.tensor(query_at), call.tensor(query_at + 2), call.tensor(table_at)
     if q is None or cache is None or len(q.shape) != 3 or len(cache.shape) < 4:
         return None
@@ -138,11 +135,7 @@ def _vllm_paged(call: Call, query_at: int, table_at: int) -> Cost | None:
 
 
 def _by_shapes(call: Call) -> Cost | None:
-    """Any other attention op: the query is the first [T, H, D], caches are the larger tensors that end in
-    [.., Hkv, D].
-
-    MLA: one cache for keys and values, whose last dimension is the query's; the result's may be smaller.
-    """
+    """Any other op: the query is the first [T, H, D]; caches have more dimensions and end in [.., Hkv, D]."""
     floats = [t for t in call.tensors if len(t.shape) >= 3 and not t.is_index]
     if len(floats) < 2:
         return None
@@ -173,9 +166,7 @@ def _by_shapes(call: Call) -> Cost | None:
 
 
 def _mla_cost(call: Call, floats: list[Tensor]) -> Cost | None:
-    """Query [T, H, latent + rope], cache [.., 1, latent + rope], result [T, H, latent] where the call lists
-    it.
-    """
+    """Query [T, H, latent + rope], cache [.., 1, latent + rope], result [T, H, latent] where listed."""
     widest = max(t.shape[-1] for t in floats)
     query, *others = (t for t in floats if t.shape[-1] == widest)
     caches = [t for t in others if t.shape[-2] == 1]
@@ -213,9 +204,7 @@ def _with_lengths(call: Call, heads: Heads, capacity: int | None) -> Cost | None
             (keys_read, keys_read), (keys_read, keys_read), f"context length {call.context_len}"
         )
     if capacity is None:
-        return heads.cost(
-            (tokens, tokens * (tokens + 1) // 2), (tokens, tokens), "context-unknown: new tokens only"
-        )
+        return heads.cost((tokens, None), (tokens, None), "context-unknown: one token or more")
     return heads.cost(
         (tokens, tokens * capacity), (tokens, capacity), "context-unknown: one token to all of the cache"
     )

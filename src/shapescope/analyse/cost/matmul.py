@@ -22,7 +22,7 @@ _SIGNATURES = (
     (r"::(wvSplitK\w*|LLMM1)$", 1, 0, "nt", None),
     (r"::\w*(block_fp8|w8a8_block|deep_gemm_fp8|fp8_gemm_nt)\w*$", 0, 1, "nt", None),
 )
-# Weights of fewer bits than their storage: (pattern, position of B, position of the scales, weight bits or
+# Weights of fewer bits than their storage: (pattern, positions of B and of the scales, bits of a weight or
 # None).
 _PACKED = (
     (r"::_weight_int4pack_mm\w*$", 1, 3, 4),
@@ -65,9 +65,7 @@ def _product_cost(call: Call, a_at: int, b_at: int, layout: str, out_at: int | N
 
 
 def _result_shape(a: Tensor, b: Tensor, layout: str) -> tuple[int, ...] | None:
-    """torch.matmul's shapes: 1-D operands lose their dimension, leading dimensions broadcast. None = they do
-    not fit.
-    """
+    """By torch.matmul's rules: 1-D operands lose their dimension, leading ones broadcast. None: no fit."""
     if layout == "nt":
         if a.shape[-1] != b.shape[-1]:
             return None
@@ -95,9 +93,7 @@ def _values_per_item(call: Call, a: Tensor) -> int:
 
 
 def _result_type(call: Call, a: Tensor, out: Tensor | None) -> str:
-    """As given, as asked for by dtype argument, else the operand's type; narrow operands accumulate into 16
-    bits or int32.
-    """
+    """As given, as asked for by a dtype argument, else the operand's type; 8-bit operands give 16 bits."""
     if out is not None and out.type:
         return out.type
     if call.op == "aten::_scaled_mm" and (asked := SCALAR_TYPES.get(call.scalar(6))):
@@ -110,8 +106,7 @@ def _result_type(call: Call, a: Tensor, out: Tensor | None) -> str:
 
 
 def _packed_cost(call: Call, b_at: int, scale_at: int, bits: int | None) -> Cost | None:
-    """Weights stored several to an item, in a layout of the library's own: N follows from the number of
-    values.
+    """Weights stored several to an item, in a layout of the library's own: N follows from their number.
 
     Where neither the op's name nor the scales ([groups, N]) tell the bits of a weight, nothing is said.
     """

@@ -1,6 +1,4 @@
-"""Ops that only move data: copies, fills, gathers, scatters, cache writes, top-k and what a kernel's class
-tells.
-"""
+"""Ops that only move data: copies, fills, gathers, scatters, cache writes, top-k; and costs by class."""
 
 from __future__ import annotations
 

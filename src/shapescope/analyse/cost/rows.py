@@ -1,5 +1,4 @@
-"""Ops that go over rows or elements once: norms, activations, rotary embedding, softmax, elementwise,
-reductions.
+"""Ops that go over rows or elements once: norms, activations, rotary embedding, softmax, reductions.
 
 Arithmetic is counted by element, a transcendental as one; it runs outside the matrix units.
 """
