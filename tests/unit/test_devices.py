@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shapescope.analyse.devices import GIB, device_named, devices, find_device
+from shapescope.analyse.devices import GIB, device_named, devices, find_device, trace_device
 from shapescope.errors import UsageError
 
 
@@ -57,6 +57,14 @@ def test_every_named_device_of_the_shared_traces_is_found(expected: str, stated:
 )
 def test_what_is_not_certain_is_unknown(stated: dict[str, Any]) -> None:
     assert find_device(stated) is None
+
+
+def test_a_trace_has_one_device_or_none() -> None:
+    mi300x, b200 = SEEN[0][1], SEEN[3][1]
+    assert trace_device([mi300x, mi300x]) is device_named("MI300X")
+    assert trace_device([mi300x, b200]) is None
+    assert trace_device([mi300x, {}]) is None
+    assert trace_device([]) is None
 
 
 def test_the_processor_count_tells_the_mi308x_from_the_mi300x() -> None:

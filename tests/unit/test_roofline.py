@@ -161,6 +161,7 @@ def test_a_work_without_an_upper_bound_has_no_bound_and_no_upper_attainment() ->
 def test_a_doubtful_join_is_listed_by_kernel_and_never_priced(status: str) -> None:
     result = of(kernel(), kernel("mystery", 50_000, status=status), kernel("late", None, status="missing"))
     assert (result.kernel_time_ns, result.modelled_time_ns) == (150_000, 100_000)
+    assert result.partial and not of(kernel()).partial
     (item,) = result.unmodelled
     assert (item.name, item.time_ns, item.reason) == ("mystery", 50_000, f"no op joined ({status})")
     row = result.rows.row(1, named=True)

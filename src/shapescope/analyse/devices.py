@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -87,6 +87,12 @@ def find_device(properties: Mapping[str, Any]) -> Device | None:
     vendor = {64: "AMD", 32: "NVIDIA"}.get(properties.get("warpSize", 0))
     unnamed = [device for device in fitting if vendor in (None, device.vendor)]
     return unnamed[0] if len(unnamed) == 1 else None
+
+
+def trace_device(entries: Sequence[Mapping[str, Any]]) -> Device | None:
+    """The device of a whole trace, from its `deviceProperties` list: all entries must be the same model."""
+    found = {device.name if (device := find_device(entry)) else None for entry in entries}
+    return find_device(entries[0]) if len(found) == 1 else None
 
 
 def device_named(name: str) -> Device:

@@ -56,6 +56,7 @@ class Unmodelled:
     calls: int
     time_ns: int
     reason: str
+    joined: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ class RooflineResult:
     modelled_time_ns: int
     unmodelled: tuple[Unmodelled, ...]
     warnings: tuple[tuple[str, str], ...]
+
+    @property
+    def partial(self) -> bool:
+        """Some kernels have no op that the join vouches for."""
+        return not all(item.joined for item in self.unmodelled)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -206,13 +212,12 @@ def _least_ns(
 
 
 def _unmodelled(members: list[OpCall]) -> Unmodelled:
-    fields, total = members[0].fields, sum(call.time_ns for call in members)
+    fields, count, total = members[0].fields, len(members), sum(call.time_ns for call in members)
     if fields["op"] is None:
-        return Unmodelled(
-            fields["kernel"], len(members), total, f"no op joined ({fields['status'] or 'missing'})"
-        )
+        reason = f"no op joined ({fields['status'] or 'missing'})"
+        return Unmodelled(fields["kernel"], count, total, reason, joined=False)
     reason = "no model of this op" if members[0].cost is None else "its dims or types do not tell"
-    return Unmodelled(fields["op"], len(members), total, reason)
+    return Unmodelled(fields["op"], count, total, reason, joined=True)
 
 
 def _warnings(table: list[dict[str, Any]], device: Device | None) -> Iterator[tuple[str, str]]:
