@@ -1,0 +1,89 @@
+"""Decode a profiler trace, whatever its state: a file of Chrome-trace JSON, plain or gzipped, into columns.
+
+    decode(path) -> [Trace, ..]    one for each JSON document; nearly every file has one
+
+The file is never in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shapescope.errors import InputError
+from shapescope.read.blocks import BLOCK_BYTES, Blocks
+from shapescope.read.columns import PythonFrames, Trace
+from shapescope.read.document import BLANK, Document, Reader, begins_document
+from shapescope.read.fallback import FallbackReader
+
+_MOST_DOCUMENTS = 1000
+
+READER: type[Reader] = FallbackReader
+
+
+def decode(path: Path | str, *, python: PythonFrames = "modules") -> list[Trace]:
+    """All that a trace file holds.
+
+    `python` says which Python frames (category `python_function`) are kept: those of modules (`nn.Module: ..`), all, or
+    none. Damage does not raise: what can be read is returned with its `losses`. InputError: the file cannot be opened,
+    or is no profiler trace.
+    """
+    return decode_with(READER, Path(path), python)
+
+
+def decode_with(
+    reader: type[Reader], path: Path, python: PythonFrames = "modules", block_bytes: int = BLOCK_BYTES
+) -> list[Trace]:
+    """`decode` through a given reader, in blocks of a given size."""
+    blocks = Blocks(path, block_bytes)
+    try:
+        with _paused_collector():
+            documents = _documents(blocks, reader, python)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
+    behind = documents.pop() if len(documents) > 1 and not documents[-1].is_trace else None
+    last = len(documents) - 1
+    return [
+        document.trace(
+            path,
+            member,
+            damage=blocks.damage if member == last else None,
+            bytes_behind=behind.head_bytes if behind and member == last else 0,
+        )
+        for member, document in enumerate(documents)
+    ]
+
+
+def _documents(blocks: Blocks, reader: type[Reader], python: PythonFrames) -> list[Document]:
+    """All documents of a file, closed. What follows the last one and is none itself is the last of the list."""
+    documents = [Document(reader, python)]
+    for block, starts_member in blocks:
+        document = documents[-1]
+        if starts_member and document.begun and not document.complete and begins_document(block):
+            document.close()
+            documents.append(Document(reader, python))
+        text = block
+        while text:
+            if documents[-1].complete:
+                text = text.lstrip(BLANK)
+                if not text or len(documents) > _MOST_DOCUMENTS:
+                    break
+                documents[-1].close()
+                documents.append(Document(reader, python))
+            text = documents[-1].feed(text)
+    documents[-1].close()
+    return documents
+
+
+@contextmanager
+def _paused_collector() -> Iterator[None]:
+    """Decoding makes many objects and no cycles: looking for them would take a tenth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,195 @@
+"""One JSON document of a trace file: text around a list of events, and the list itself, which a reader takes.
+
+head  {"schemaVersion": 1, .., "traceEvents": [   or just [
+list  {..}, {..}, ..                              -> reader
+tail  ], "traceName": .., ..}
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Protocol
+
+from shapescope.errors import InputError
+from shapescope.read.columns import Decoded, Losses, PythonFrames, Trace, join_chunks
+from shapescope.read.metadata import find_tail, is_cut, parse_metadata, salvage_metadata
+
+BLANK = b" \t\r\n\0"
+
+_HEAD_LIMIT = 64 << 20
+_TAIL_LIMIT = 64 << 20
+_EVENTS_BEGIN = re.compile(rb'"traceEvents"[ \t\r\n]*:[ \t\r\n]*\[')
+_LONGEST_BEGIN = 256
+_BARE_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\[")
+_EVENT_FIELDS = rb'"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"'
+_DOCUMENT_BEGINS = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\{[ \t\r\n]*(?!" + _EVENT_FIELDS + rb')"[^"]*"[ \t\r\n]*:')
+
+
+class Reader(Protocol):
+    """Turns the text of one list of events into columns."""
+
+    def __init__(self, python: PythonFrames, bare: bool) -> None:
+        """`bare`: the list is the whole document, so that nothing need follow its end."""
+
+    def feed(self, block: bytes, final: bool = False) -> bool:
+        """Take the next text; True once the list has ended. `final`: there is no more."""
+
+    def rest(self) -> bytes:
+        """What was fed beyond the end of the list."""
+
+    def finish(self) -> Decoded:
+        """All events, and what was lost."""
+
+
+def begins_document(block: bytes) -> bool:
+    """Whether a text begins a document of its own, rather than going on with events."""
+    return _DOCUMENT_BEGINS.match(block) is not None
+
+
+class Document:
+    """Takes text until the document ends."""
+
+    def __init__(self, reader: type[Reader], python: PythonFrames) -> None:
+        self._make_reader = reader
+        self._python = python
+        self._reader: Reader | None = None
+        self._head = bytearray()
+        self._tail = bytearray()
+        # The last two blocks: the list's end is looked for in them where its last event is damaged.
+        self._recent = (b"", b"")
+        self._bare = False
+        self._list_ended = False
+        self._try_tail_at = 0
+        self._metadata: dict[str, Any] | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self._metadata is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether any text has come."""
+        return self._reader is not None or bool(self._head.strip(BLANK))
+
+    @property
+    def is_trace(self) -> bool:
+        """Whether a list of events was found."""
+        return self._reader is not None
+
+    @property
+    def head_bytes(self) -> int:
+        return len(self._head)
+
+    def feed(self, block: bytes) -> bytes:
+        """Take text; returns what follows the end of the document."""
+        if self._reader is None:
+            block = self._feed_head(block)
+        if self._reader is None:
+            return b""
+        if self._list_ended:
+            self._tail += block
+        elif block:
+            self._recent = (self._recent[1], block)
+            if self._reader.feed(block):
+                self._end_list()
+        return self._feed_tail() if self._list_ended else b""
+
+    def close(self) -> None:
+        """There is no more text."""
+        if self._reader is None or self.complete:
+            return
+        if not self._list_ended and self._reader.feed(b"", final=True):
+            self._end_list()
+        self._try_tail_at = 0
+        if self._list_ended:
+            self._feed_tail()
+
+    def trace(self, path: Path, member: int, damage: str | None, bytes_behind: int) -> Trace:
+        """The result, once closed. `damage`: why the file's bytes end early; `bytes_behind`: what follows the last document."""
+        if self._reader is None:
+            return self._without_events(path, member, damage)
+        decoded = self._reader.finish()
+        if self._bare and not _holds_events(decoded):
+            raise InputError(f"{path}: a JSON list, but not of profiler events")
+        lost_bytes = decoded.lost_bytes + bytes_behind
+        list_ended, metadata = self._list_ended, self._metadata
+        if not list_ended and damage is None and (tail := find_tail(b"".join(self._recent))) is not None:
+            list_ended, lost_bytes = True, max(0, lost_bytes - len(tail) - 1)
+            metadata = (parse_metadata(bytes(self._head), tail) or (None, 0))[0]
+        reason = damage
+        if reason is None and not list_ended:
+            reason = "truncated: the text ends within the list of events"
+        elif reason is None and metadata is None:
+            reason = "truncated: the text ends within the fields behind the events"
+        elif reason is None and (decoded.lost_events or lost_bytes or decoded.lost_values):
+            reason = _corrupt(decoded.lost_events, lost_bytes, decoded.lost_values)
+        if metadata is None:
+            whole_head = parse_metadata(bytes(self._head), b"}") if not self._tail else None
+            metadata = whole_head[0] if whole_head else salvage_metadata(bytes(self._head), bytes(self._tail))
+        losses = Losses(decoded.lost_events, lost_bytes, reason, decoded.lost_values)
+        return Trace(path, member, decoded.events, metadata, losses)
+
+    def _feed_head(self, block: bytes) -> bytes:
+        """Look for the beginning of the events; returns the text behind it."""
+        searched = max(0, len(self._head) - _LONGEST_BEGIN)
+        if len(self._head) < _HEAD_LIMIT:
+            self._head += block
+        self._bare = _BARE_BEGIN.match(self._head) is not None
+        begin = _BARE_BEGIN.match(self._head) if self._bare else _EVENTS_BEGIN.search(self._head, searched)
+        if begin is None:
+            return b""
+        self._reader = self._make_reader(self._python, self._bare)
+        text = bytes(self._head[begin.end() :])
+        del self._head[begin.end() :]
+        return text
+
+    def _end_list(self) -> None:
+        assert self._reader is not None
+        self._list_ended = True
+        self._recent = (b"", b"")
+        self._tail += self._reader.rest()
+
+    def _feed_tail(self) -> bytes:
+        if self._bare:
+            self._metadata = {}
+            return bytes(self._tail)
+        if len(self._tail) < self._try_tail_at or len(self._tail) > _TAIL_LIMIT:
+            return b""
+        parsed = parse_metadata(bytes(self._head), bytes(self._tail))
+        if parsed is None:
+            self._try_tail_at = 2 * len(self._tail)
+            return b""
+        self._metadata, end = parsed
+        behind = bytes(self._tail[end:])
+        del self._tail[end:]
+        return behind
+
+    def _without_events(self, path: Path, member: int, damage: str | None) -> Trace:
+        head = bytes(self._head)
+        if not head.strip(BLANK):
+            reason = f"no-data: {damage.partition(': ')[2]}" if damage else "no-data: the file is empty"
+        elif head.lstrip(BLANK + b"\xef\xbb\xbf")[:1] != b"{":
+            raise InputError(f"{path}: not a profiler trace, and not JSON")
+        elif damage or is_cut(head):
+            reason = "no-data: the text ends before the first event"
+        else:
+            raise InputError(f"{path}: {_what_it_is(head)}, not a profiler trace (it has no list `traceEvents`)")
+        return Trace(path, member, join_chunks([]), salvage_metadata(head, b""), Losses(0, len(head), reason))
+
+
+def _holds_events(decoded: Decoded) -> bool:
+    """Whether a bare list is one of events: every event has a phase."""
+    events = decoded.events
+    if events.height:
+        return events["ph"].null_count() < events.height
+    return not decoded.lost_events and not decoded.lost_bytes
+
+
+def _corrupt(events: int, skipped: int, values: int) -> str:
+    counts = [(events, "event"), (skipped, "byte"), (values, "value")]
+    return "corrupt: lost or repaired " + ", ".join(f"{n} {what}{'s' * (n != 1)}" for n, what in counts if n)
+
+
+def _what_it_is(head: bytes) -> str:
+    return "an execution trace" if b'"nodes"' in head and b'"schema"' in head else "JSON"
