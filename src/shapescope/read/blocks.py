@@ -23,6 +23,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_HEADER = 16 + zlib.MAX_WBITS
 
 
+class _NoMember(Exception):
+    """What follows a gzip member is neither another one nor padding."""
+
+
 class Blocks:
     """Iterate over `(block, starts_member)`; afterwards `damage` is None or says why the bytes end early."""
 
@@ -54,6 +58,9 @@ class Blocks:
         except (EOFError, _InflateError) as error:
             truncated = isinstance(error, EOFError)
             self.damage = f"truncated: {error}" if truncated else f"corrupt: gzip data ({error})"
+        except _NoMember:
+            self.damage = "corrupt: what follows the gzip data is none"
+            return
         if self.damage is None or self.damage.startswith("truncated"):
             return
         # The failing call keeps what it had already unpacked: walk there again, and from it on byte by byte.
@@ -87,6 +94,8 @@ class Blocks:
                 data = data.lstrip(b"\0")
                 if not data:
                     continue
+                if not _GZIP_MAGIC.startswith(data[:2]):
+                    raise _NoMember
                 inflater, starts = _inflater(), True
             block = inflater.decompress(data, self._size)
             if block:

@@ -29,8 +29,9 @@ _DOCUMENT_BEGINS = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\{[ \t\r\n]*(?!" + _
 class Reader(Protocol):
     """Turns the text of one list of events into columns."""
 
-    def __init__(self, python: PythonFrames, bare: bool) -> None:
-        """`bare`: the list is the whole document, so that nothing need follow its end."""
+    def __init__(self, python: PythonFrames, bare: bool, lost: bool) -> None:
+        """`bare`: the list is the whole document, so that nothing need follow its end. `lost`: the text does not begin
+        with an event; find the first."""
 
     def feed(self, block: bytes, final: bool = False) -> bool:
         """Take the next text; True once the list has ended. `final`: there is no more."""
@@ -40,6 +41,9 @@ class Reader(Protocol):
 
     def finish(self) -> Decoded:
         """All events, and what was lost."""
+
+
+_BEHEADED = "corrupt: the beginning of the list of events is missing"
 
 
 def begins_document(block: bytes) -> bool:
@@ -62,6 +66,7 @@ class Document:
         self._list_ended = False
         self._try_tail_at = 0
         self._metadata: dict[str, Any] | None = None
+        self._fragment: Decoded | None = None
 
     @property
     def complete(self) -> bool:
@@ -74,8 +79,8 @@ class Document:
 
     @property
     def is_trace(self) -> bool:
-        """Whether a list of events was found."""
-        return self._reader is not None
+        """Whether events were found."""
+        return self._reader is not None or self._fragment is not None
 
     @property
     def head_bytes(self) -> int:
@@ -97,6 +102,8 @@ class Document:
 
     def close(self) -> None:
         """There is no more text."""
+        if self._reader is None:
+            self._read_fragment()
         if self._reader is None or self.complete:
             return
         if not self._list_ended and self._reader.feed(b"", final=True):
@@ -107,6 +114,11 @@ class Document:
 
     def trace(self, path: Path, member: int, damage: str | None, bytes_behind: int) -> Trace:
         """The result, once closed. `damage`: why the file's bytes end early; `bytes_behind`: what follows the last document."""
+        if self._fragment is not None:
+            losses = Losses(
+                self._fragment.lost_events, self._fragment.lost_bytes, _BEHEADED, self._fragment.lost_values
+            )
+            return Trace(path, member, self._fragment.events, salvage_metadata(bytes(self._head), b""), losses)
         if self._reader is None:
             return self._without_events(path, member, damage)
         decoded = self._reader.finish()
@@ -121,7 +133,8 @@ class Document:
         if reason is None and not list_ended:
             reason = "truncated: the text ends within the list of events"
         elif reason is None and metadata is None:
-            reason = "truncated: the text ends within the fields behind the events"
+            whole = bytes(self._tail).rstrip(BLANK).endswith(b"}")
+            reason = "corrupt: the fields behind the events" if whole else "truncated: the text ends behind the events"
         elif reason is None and (decoded.lost_events or lost_bytes or decoded.lost_values):
             reason = _corrupt(decoded.lost_events, lost_bytes, decoded.lost_values)
         if metadata is None:
@@ -139,10 +152,21 @@ class Document:
         begin = _BARE_BEGIN.match(self._head) if self._bare else _EVENTS_BEGIN.search(self._head, searched)
         if begin is None:
             return b""
-        self._reader = self._make_reader(self._python, self._bare)
+        self._reader = self._make_reader(self._python, self._bare, lost=False)
         text = bytes(self._head[begin.end() :])
         del self._head[begin.end() :]
         return text
+
+    def _read_fragment(self) -> None:
+        """Look for events where the beginning of their list is damaged or missing."""
+        if b'"ph"' not in self._head:
+            return
+        reader = self._make_reader(self._python, bare=False, lost=True)
+        if not reader.feed(bytes(self._head)):
+            reader.feed(b"", final=True)
+        decoded = reader.finish()
+        if decoded.events.height:
+            self._fragment = decoded
 
     def _end_list(self) -> None:
         assert self._reader is not None

@@ -71,9 +71,9 @@ _event_values = attrgetter(*EVENT_FIELDS.values(), "args")
 class FallbackReader:
     """Takes the text behind the `[` of the events in pieces; gives a frame of columns."""
 
-    def __init__(self, python: PythonFrames, bare: bool) -> None:
+    def __init__(self, python: PythonFrames, bare: bool, lost: bool) -> None:
         self._python = python
-        self._walker = Walker(bare)
+        self._walker = Walker(bare, lost)
         self._values = Values()
         self._chunks: list[pl.DataFrame] = []
         self._text = b""

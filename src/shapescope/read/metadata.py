@@ -15,6 +15,7 @@ _KNOWN_FIELDS = (
 _KNOWN = "|".join(_KNOWN_FIELDS)
 _KNOWN_FIELD = re.compile(rf'"({_KNOWN})"\s*:\s*')
 _LIST_ENDS = re.compile(rf'\](?=\s*,\s*"(?:{_KNOWN})"\s*:)|\](?=\s*\}}\s*\Z)'.encode())
+_SURPLUS_COMMA = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=\s*[}\]])', re.DOTALL)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -24,15 +25,27 @@ def parse_metadata(head: bytes, tail: bytes) -> tuple[dict[str, Any], int] | Non
     `head` reaches to the `[` of the events, `tail` begins behind their `]`.
     """
     text = head.removeprefix(_BOM).lstrip() + b"]" + tail
+    parsed = _parse(text) or _parse(_SURPLUS_COMMA.sub(_blanked, text))
+    if parsed is None:
+        return None
+    fields, end = parsed
+    fields.pop("traceEvents", None)
+    return fields, end - (len(text) - len(tail))
+
+
+def _parse(text: bytes) -> tuple[dict[str, Any], int] | None:
     try:
-        # One character a byte: so that the end is counted in bytes.
+        # One character a byte, so that the end is counted in bytes.
         fields, end = _DECODER.raw_decode(text.decode("latin-1"))
         if not text[:end].isascii():
             fields = _DECODER.decode(text[:end].decode("utf-8", "replace"))
     except (json.JSONDecodeError, RecursionError):
         return None
-    fields.pop("traceEvents", None)
-    return fields, end - (len(text) - len(tail))
+    return fields, end
+
+
+def _blanked(match: re.Match[bytes]) -> bytes:
+    return match[1] or b" "
 
 
 def salvage_metadata(head: bytes, tail: bytes) -> dict[str, Any]:

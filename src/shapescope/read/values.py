@@ -55,8 +55,8 @@ class Values:
             self.lost += not quoted and raw not in (b"true", b"false")
             return None
         negative, whole, fraction = match[1] == b"-", match[2], match[3] or b""
-        exponent = min(int(match[5]), _LARGEST_EXPONENT) if match[5] else 0
-        digits = int(whole + fraction)
+        exponent = min(int(match[5].lstrip(b"0")[:7] or b"0"), _LARGEST_EXPONENT) if match[5] else 0
+        digits = (whole + fraction).lstrip(b"0")
         shift = (-exponent if match[4] == b"-" else exponent) - len(fraction) + scale
         value = _shifted(digits, shift, exact=not scale)
         if value is None or value > LARGEST:
@@ -73,19 +73,19 @@ class Values:
         return text
 
 
-def _shifted(digits: int, shift: int, exact: bool) -> int | None:
+def _shifted(digits: bytes, shift: int, exact: bool) -> int | None:
     """digits * 10**shift, rounded half up; None where digits are left over but must not be, or where it is beyond use."""
-    if digits == 0:
+    if not digits:
         return 0
+    if len(digits) + shift > 19:
+        return None
     if shift >= 0:
-        return digits * int(10**shift) if shift <= 19 else None
-    if -shift > len(str(digits)) + 1:
-        return None if exact else 0
-    unit: int = 10**-shift
-    quotient, remainder = divmod(digits, unit)
+        return int(digits) * int(10**shift)
+    kept = max(0, len(digits) + shift)
+    whole, left_over = int(digits[:kept] or b"0"), digits[kept:]
     if exact:
-        return None if remainder else quotient
-    return quotient + (2 * remainder >= unit)
+        return None if left_over.strip(b"0") else whole
+    return whole + (kept == len(digits) + shift and left_over[:1] >= b"5")
 
 
 def _unescape(content: bytes) -> tuple[bytes, bool]:

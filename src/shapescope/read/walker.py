@@ -53,10 +53,10 @@ class _Stop(Enum):
 class Walker:
     """Reads events out of text that arrives in pieces; remembers between them whether it is lost."""
 
-    def __init__(self, bare: bool) -> None:
+    def __init__(self, bare: bool, lost: bool = False) -> None:
         self.events: list[RawEvent] = []
         self.ended = False
-        self.lost = False
+        self.lost = lost
         """Looking for the next event that can be read."""
         self.lost_events = 0
         self.lost_bytes = 0
@@ -101,7 +101,7 @@ class Walker:
         if isinstance(after, _Stop):
             self._damaged(text, at)
             return at + 1
-        if self.lost and "ph" not in event:  # an object within an event, not an event
+        if self.lost and event.get("ph", b"null") == b"null":  # an object within an event, not an event
             self._pass_over(text, at, after)
             return after
         self.lost = self._unclaimed = False

@@ -1,0 +1,46 @@
+"""Events to columns through the compiled scanner (scanner/*.c): one pass over the bytes, without the interpreter lock.
+
+Importing this fails with ImportError where the scanner was not built.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from shapescope.read._scanner import Scanner
+from shapescope.read.columns import INTEGERS, SCHEMA, Decoded, PythonFrames, join_chunks, null_column
+
+
+class CompiledReader:
+    """Takes the text behind the `[` of the events in pieces; gives a frame of columns."""
+
+    def __init__(self, python: PythonFrames, bare: bool, lost: bool) -> None:
+        self._scanner = Scanner(python=python, bare=bare, lost=lost)
+        self._texts = pl.Series([], dtype=pl.Categorical)
+        self._chunks: list[pl.DataFrame] = []
+
+    def feed(self, block: bytes, final: bool = False) -> bool:
+        """True once the list of events has ended."""
+        ended = self._scanner.feed(block, final)
+        self._take_chunks()
+        return ended
+
+    def rest(self) -> bytes:
+        """What follows the list of events, as far as it was fed."""
+        return self._scanner.rest()
+
+    def finish(self) -> Decoded:
+        """The events, and what was lost of them."""
+        return Decoded(join_chunks(self._chunks), *self._scanner.losses())
+
+    def _take_chunks(self) -> None:
+        while (chunk := self._scanner.take()) is not None:
+            if new := self._scanner.texts(len(self._texts)):
+                self._texts = pl.concat([self._texts, pl.Series(new).cast(pl.Categorical)], rechunk=True)
+            columns = pl.DataFrame(chunk)
+            self._chunks.append(pl.DataFrame([self._column(columns, name) for name in SCHEMA]))
+
+    def _column(self, columns: pl.DataFrame, name: str) -> pl.Series:
+        if name not in columns.columns:
+            return null_column(name, columns.height)
+        return columns[name] if name in INTEGERS else self._texts.gather(columns[name]).alias(name)
