@@ -34,7 +34,7 @@ class Blocks:
         self.damage: str | None = None
         self.gzip = False
         self._path = path
-        self._size = size
+        self.size = size
         self._call_starts_at = 0
 
     def __iter__(self) -> Iterator[tuple[bytes, bool]]:
@@ -45,7 +45,7 @@ class Blocks:
 
     def _plain_blocks(self, file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         starts = True
-        while block := file.read(self._size):
+        while block := file.read(self.size):
             yield block, starts
             starts = False
 
@@ -84,7 +84,7 @@ class Blocks:
                 self._call_starts_at = file.tell()
                 careful = bytewise_from is not None and self._call_starts_at >= bytewise_from
                 data = file.read(1 if careful else _READ_BYTES)
-                if not data and (inflater.eof or not (block := inflater.decompress(b"", self._size))):
+                if not data and (inflater.eof or not (block := inflater.decompress(b"", self.size))):
                     break
                 if not data:  # the input is used up, but a full block had kept some output back
                     yield block, starts
@@ -97,7 +97,7 @@ class Blocks:
                 if not _GZIP_MAGIC.startswith(data[:2]):
                     raise _NoMember
                 inflater, starts = _inflater(), True
-            block = inflater.decompress(data, self._size)
+            block = inflater.decompress(data, self.size)
             if block:
                 yield block, starts
                 starts = False

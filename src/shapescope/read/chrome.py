@@ -19,6 +19,7 @@ from shapescope.read.document import BLANK, Document, Reader, begins_document
 from shapescope.read.fallback import FallbackReader
 
 _MOST_DOCUMENTS = 1000
+_SMALL_BLOCK = 1 << 16
 
 READER: type[Reader]
 try:
@@ -63,22 +64,49 @@ def decode_with(
 def _documents(blocks: Blocks, reader: type[Reader], python: PythonFrames) -> list[Document]:
     """All documents of a file, closed. What follows the last one and is none itself is the last of the list."""
     documents = [Document(reader, python)]
-    for block, starts_member in blocks:
-        document = documents[-1]
-        if starts_member and document.begun and not document.complete and begins_document(block):
-            document.close()
+    for text, begins in _texts(blocks):
+        if begins and documents[-1].begun and not documents[-1].complete:
+            _feed(documents, documents[-1].close(), reader, python)
             documents.append(Document(reader, python))
-        text = block
-        while text:
-            if documents[-1].complete:
-                text = text.lstrip(BLANK)
-                if not text or len(documents) > _MOST_DOCUMENTS:
-                    break
-                documents[-1].close()
-                documents.append(Document(reader, python))
-            text = documents[-1].feed(text)
-    documents[-1].close()
+        _feed(documents, text, reader, python)
+    while behind := documents[-1].close().lstrip(BLANK):
+        if len(documents) > _MOST_DOCUMENTS:
+            break
+        documents.append(Document(reader, python))
+        _feed(documents, behind, reader, python)
     return documents
+
+
+def _feed(documents: list[Document], text: bytes, reader: type[Reader], python: PythonFrames) -> None:
+    """Give text to the last document, and what follows its end to a new one."""
+    while text:
+        if documents[-1].complete:
+            text = text.lstrip(BLANK)
+            if not text or len(documents) > _MOST_DOCUMENTS:
+                return
+            documents.append(Document(reader, python))
+        text = documents[-1].feed(text)
+
+
+def _texts(blocks: Blocks) -> Iterator[tuple[bytes, bool]]:
+    """Blocks, and whether a gzip member with a document of its own begins. Small ones are put together: some files come in
+    very many members, and each piece costs a call."""
+    held = bytearray()
+    enough = min(blocks.size, _SMALL_BLOCK)
+    begins = False
+    for block, starts_member in blocks:
+        begins_here = starts_member and begins_document(block)
+        if held and (begins_here or len(held) + len(block) > enough):
+            yield bytes(held), begins
+            held.clear()
+        if not held:
+            begins = begins_here
+        if len(block) >= enough:
+            yield block, begins
+        else:
+            held += block
+    if held:
+        yield bytes(held), begins
 
 
 @contextmanager

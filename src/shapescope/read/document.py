@@ -8,6 +8,7 @@ tail  ], "traceName": .., ..}
 from __future__ import annotations
 
 import re
+from collections import deque
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ BLANK = b" \t\r\n\0"
 _HEAD_LIMIT = 64 << 20
 _TAIL_LIMIT = 64 << 20
 _EVENTS_BEGIN = re.compile(rb'"traceEvents"[ \t\r\n]*:[ \t\r\n]*\[')
+_RECENT_BYTES = 1 << 16
 _LONGEST_BEGIN = 256
 _BARE_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\[")
 _EVENT_FIELDS = rb'"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"'
@@ -60,8 +62,9 @@ class Document:
         self._reader: Reader | None = None
         self._head = bytearray()
         self._tail = bytearray()
-        # The last two blocks: the list's end is looked for in them where its last event is damaged.
-        self._recent = (b"", b"")
+        # The latest text: the list's end is looked for in it where the last event is damaged.
+        self._recent: deque[bytes] = deque()
+        self._recent_bytes = 0
         self._bare = False
         self._list_ended = False
         self._try_tail_at = 0
@@ -95,22 +98,21 @@ class Document:
         if self._list_ended:
             self._tail += block
         elif block:
-            self._recent = (self._recent[1], block)
+            self._remember(block)
             if self._reader.feed(block):
                 self._end_list()
         return self._feed_tail() if self._list_ended else b""
 
-    def close(self) -> None:
-        """There is no more text."""
+    def close(self) -> bytes:
+        """There is no more text. Returns what follows the end of the document."""
         if self._reader is None:
             self._read_fragment()
         if self._reader is None or self.complete:
-            return
+            return b""
         if not self._list_ended and self._reader.feed(b"", final=True):
             self._end_list()
         self._try_tail_at = 0
-        if self._list_ended:
-            self._feed_tail()
+        return self._feed_tail() if self._list_ended else b""
 
     def trace(self, path: Path, member: int, damage: str | None, bytes_behind: int) -> Trace:
         """The result, once closed. `damage`: why the file's bytes end early; `bytes_behind`: what follows the last document."""
@@ -126,7 +128,7 @@ class Document:
             raise InputError(f"{path}: a JSON list, but not of profiler events")
         lost_bytes = decoded.lost_bytes + bytes_behind
         list_ended, metadata = self._list_ended, self._metadata
-        if not list_ended and damage is None and (tail := find_tail(b"".join(self._recent))) is not None:
+        if not list_ended and damage is None and (tail := find_tail(b"".join(self._recent)[-_RECENT_BYTES:])) is not None:
             list_ended, lost_bytes = True, max(0, lost_bytes - len(tail) - 1)
             metadata = (parse_metadata(bytes(self._head), tail) or (None, 0))[0]
         reason = damage
@@ -168,10 +170,16 @@ class Document:
         if decoded.events.height:
             self._fragment = decoded
 
+    def _remember(self, block: bytes) -> None:
+        self._recent.append(block)
+        self._recent_bytes += len(block)
+        while self._recent_bytes - len(self._recent[0]) >= _RECENT_BYTES:
+            self._recent_bytes -= len(self._recent.popleft())
+
     def _end_list(self) -> None:
         assert self._reader is not None
         self._list_ended = True
-        self._recent = (b"", b"")
+        self._recent.clear()
         self._tail += self._reader.rest()
 
     def _feed_tail(self) -> bytes:

@@ -221,7 +221,10 @@ def _integers(name: str, values: tuple[Any, ...]) -> pl.Series | None:
 
 
 def _lists(name: str, values: tuple[Any, ...]) -> pl.Series | None:
-    texts = [None if value is _ABSENT else str(value, "utf-8") for value in values]
+    try:
+        texts = [None if value is _ABSENT else str(value, "utf-8") for value in values]
+    except UnicodeDecodeError:
+        return None
     if any(text is not None and text[0] != "[" for text in texts):
         return None
     return pl.Series(name, texts, pl.String).cast(pl.Categorical)

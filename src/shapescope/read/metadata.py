@@ -30,7 +30,8 @@ def parse_metadata(head: bytes, tail: bytes) -> tuple[dict[str, Any], int] | Non
         return None
     fields, end = parsed
     fields.pop("traceEvents", None)
-    return fields, end - (len(text) - len(tail))
+    end -= len(text) - len(tail)
+    return (fields, end) if end > 0 else None  # an object that ends before the events is not the one around them
 
 
 def _parse(text: bytes) -> tuple[dict[str, Any], int] | None:
@@ -41,7 +42,7 @@ def _parse(text: bytes) -> tuple[dict[str, Any], int] | None:
             fields = _DECODER.decode(text[:end].decode("utf-8", "replace"))
     except (json.JSONDecodeError, RecursionError):
         return None
-    return fields, end
+    return (fields, end) if isinstance(fields, dict) else None
 
 
 def _blanked(match: re.Match[bytes]) -> bytes:

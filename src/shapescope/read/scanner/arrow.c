@@ -62,7 +62,7 @@ int chunk_export(Chunk *chunk, struct ArrowSchema *schema, struct ArrowArray *ar
         failed |= init_schema(schema->children[at], i < INTEGERS ? "l" : "I", COLUMN_NAMES[i], 0);
         failed |= init_array(array->children[at], chunk->rows, 2, 0);
         if (failed) break;
-        array->children[at]->null_count = column->nulls;
+        array->children[at]->null_count = (int64_t)(chunk->rows - column->filled);
         array->children[at]->buffers[0] = column->validity;
         array->children[at]->buffers[1] = column->values;
         column->values = column->validity = NULL;

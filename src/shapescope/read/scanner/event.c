@@ -102,15 +102,15 @@ INLINE size_t value_end(const uint8_t *text, size_t at, size_t size) {
 INLINE int is_null(const uint8_t *value, size_t size) { return size == 4 && !memcmp(value, "null", 4); }
 
 /* A value of a number column; returns its end. */
-INLINE size_t read_number(const uint8_t *text, size_t at, size_t size, int column, Row *row) {
+INLINE size_t read_number(const uint8_t *text, size_t at, size_t size, int column, Row *row, struct Marks *marks) {
     const int scale = column == TS || column == DUR ? 3 : 0;
     int64_t value = NO_NUMBER;
     int lost = 0;
     size_t length = plain_number(text + at, scale, &value), end = at + length;
     if (LIKELY(length && end < size)) {
         row->numbers[column] = value;
-        row->set |= BIT(column);
-        row->lost &= ~BIT(column);
+        marks->set |= BIT(column);
+        marks->lost &= ~BIT(column);
         return end;
     }
     end = value_end(text, at, size);
@@ -119,30 +119,30 @@ INLINE size_t read_number(const uint8_t *text, size_t at, size_t size, int colum
     else if (text[at] != '[' && text[at] != '{' && !is_null(text + at, end - at))
         value = exact_number(text + at, end - at, scale, 0, &lost);
     row->numbers[column] = value;
-    row->set = value == NO_NUMBER ? row->set & ~BIT(column) : row->set | BIT(column);
-    row->lost = lost ? row->lost | BIT(column) : row->lost & ~BIT(column);
+    marks->set = value == NO_NUMBER ? marks->set & ~BIT(column) : marks->set | BIT(column);
+    marks->lost = lost ? marks->lost | BIT(column) : marks->lost & ~BIT(column);
     return end;
 }
 
 /* A value of a text column; returns its end. */
-INLINE size_t read_text(const uint8_t *text, size_t at, size_t size, int column, Row *row) {
+INLINE size_t read_text(const uint8_t *text, size_t at, size_t size, int column, Row *row, struct Marks *marks) {
     const uint64_t bit = BIT(column);
     size_t begin = at, end;
     int escapes = 0;
     if (LIKELY(text[at] == '"')) {
         end = string_end(text, ++begin, size, &escapes);
         if (end >= size) return MORE;
-        row->set |= bit;
-        row->strings |= bit;
-        row->escaped = escapes ? row->escaped | bit : row->escaped & ~bit;
+        marks->set |= bit;
+        marks->strings |= bit;
+        marks->escaped = escapes ? marks->escaped | bit : marks->escaped & ~bit;
         row->texts[column].at = text + begin;
         row->texts[column].size = end - begin;
         return end + 1;
     }
     end = value_end(text, at, size);
     if (!IS_INDEX(end)) return end;
-    row->set = is_null(text + at, end - at) ? row->set & ~bit : row->set | bit;
-    row->strings &= ~bit;
+    marks->set = is_null(text + at, end - at) ? marks->set & ~bit : marks->set | bit;
+    marks->strings &= ~bit;
     row->texts[column].at = text + begin;
     row->texts[column].size = end - begin;
     return end;
@@ -255,12 +255,12 @@ INLINE size_t next_value(EventReader *reader, const uint8_t *text, size_t at, si
 
 /* ---- Python frames ------------------------------------------------------------------------------------------------ */
 
-static int text_begins(const Row *row, int column, const char *prefix, size_t size, int whole) {
+static int text_begins(const Row *row, const struct Marks *marks, int column, const char *prefix, size_t size, int whole) {
     const uint8_t *value = row->texts[column].at;
     size_t value_size = row->texts[column].size;
     uint8_t plain[256];
     int repaired;
-    if (row->strings & row->escaped & BIT(column)) {
+    if (marks->strings & marks->escaped & BIT(column)) {
         if (value_size > 6 * (size + 1)) value_size = 6 * (size + 1); /* as many escapes as the prefix could be spelled in */
         value_size = unescape(plain, value, value_size, &repaired);
         value = plain;
@@ -268,23 +268,23 @@ static int text_begins(const Row *row, int column, const char *prefix, size_t si
     return value_size >= size && (!whole || value_size == size) && !memcmp(value, prefix, size);
 }
 
-INLINE int is_python(const Row *row) {
-    return (row->set >> CAT & 1) && text_begins(row, CAT, PYTHON_CATEGORY, sizeof PYTHON_CATEGORY - 1, 1);
+INLINE int is_python(const Row *row, const struct Marks *marks) {
+    return (marks->set >> CAT & 1) && text_begins(row, marks, CAT, PYTHON_CATEGORY, sizeof PYTHON_CATEGORY - 1, 1);
 }
 
-static int is_module(const Row *row) {
-    return (row->set >> NAME & 1) && text_begins(row, NAME, MODULE_PREFIX, MODULE_PREFIX_SIZE, 0);
+static int is_module(const Row *row, const struct Marks *marks) {
+    return (marks->set >> NAME & 1) && text_begins(row, marks, NAME, MODULE_PREFIX, MODULE_PREFIX_SIZE, 0);
 }
 
 int is_unwanted(const EventReader *reader, const Row *row) {
-    if (reader->python == PYTHON_ALL || !is_python(row)) return 0;
-    return reader->python == PYTHON_NONE || !is_module(row);
+    if (reader->python == PYTHON_ALL || !is_python(row, &row->marks)) return 0;
+    return reader->python == PYTHON_NONE || !is_module(row, &row->marks);
 }
 
 /* Whether the rest of an event need not be read, once its field `column` has been. */
-INLINE int can_drop(const EventReader *reader, const Row *row, int column) {
-    if (reader->python == PYTHON_NONE) return column == CAT && is_python(row);
-    return (row->set >> CAT & 1) && (row->set >> NAME & 1) && is_python(row) && !is_module(row);
+INLINE int can_drop(const EventReader *reader, const Row *row, const struct Marks *marks, int column) {
+    if (reader->python == PYTHON_NONE) return column == CAT && is_python(row, marks);
+    return (marks->set >> NAME & 1) && is_python(row, marks) && !is_module(row, marks);
 }
 
 /* ---- an event ------------------------------------------------------------------------------------------------------ */
@@ -310,22 +310,25 @@ size_t read_event(EventReader *reader, const uint8_t *text, size_t at, size_t si
                   Row *row, int *unwanted) {
     const Stretch *next = first;
     const int drops = reader->python != PYTHON_ALL && !keep_all;
-    row->set = row->lost = row->strings = row->escaped = 0;
+    struct Marks marks = { 0, 0, 0, 0 };
     *unwanted = 0;
     for (;;) {
         const int column = next->column, slot = next->slot, in_args = next->target == TO_ARGS_VALUE;
         if (next->begins_args) { /* a second args replaces the first */
-            row->set &= EVENT_COLUMNS;
-            row->lost &= EVENT_COLUMNS;
+            marks.set &= EVENT_COLUMNS;
+            marks.lost &= EVENT_COLUMNS;
         }
-        if (next->target == TO_END) return at;
+        if (next->target == TO_END) {
+            row->marks = marks;
+            return at;
+        }
         at = skip_blanks(text, at, size);
         if (at >= size) return MORE;
-        if (column < INTEGERS) at = read_number(text, at, size, column, row);
-        else if (column < COLUMNS) at = read_text(text, at, size, column, row);
+        if (column < INTEGERS) at = read_number(text, at, size, column, row, &marks);
+        else if (column < COLUMNS) at = read_text(text, at, size, column, row, &marks);
         else at = value_end(text, at, size);
         if (!IS_INDEX(at)) return at;
-        if (drops && (column == CAT || column == NAME) && can_drop(reader, row, column)) {
+        if (drops && (column == CAT || column == NAME) && can_drop(reader, row, &marks, column)) {
             int again = 0;
             size_t end = skip_event(reader, text, at, size, slot, in_args, &again);
             if (!again) {

@@ -10,15 +10,16 @@
  * zero; 0: none may be left over). NO_NUMBER where it is none; then *lost is set unless the text is just no number. */
 int64_t exact_number(const uint8_t *text, size_t size, int scale, int quoted, int *lost);
 
-/* The spelling of nearly all numbers: up to 15 digits, then for times none or three decimals. Returns the length, 0 for
+/* The spelling of nearly all numbers: up to 18 digits, then for times none or three decimals. Returns the length, 0 for
  * any other spelling. The text may be read for READABLE_BEHIND bytes. */
 INLINE size_t plain_number(const uint8_t *text, int scale, int64_t *value) {
     size_t at = text[0] == '-', first = at;
     int64_t number = 0;
     uint8_t digit;
-    while ((digit = (uint8_t)(text[at] - '0')) < 10 && at < 16) number = number * 10 + digit, at++;
-    if (at == first || at > 15) return 0;
+    while ((digit = (uint8_t)(text[at] - '0')) < 10 && at < 19) number = number * 10 + digit, at++;
+    if (at == first || at > 18) return 0;
     if (scale) {
+        if (number > INT64_MAX / 1000 - 1) return 0;
         const uint8_t *point = text + at;
         number *= 1000;
         if (*point == '.') {

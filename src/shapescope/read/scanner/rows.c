@@ -50,8 +50,8 @@ static void *new_values(int column) {
 static uint32_t text_number(Rows *rows, const Row *row, int column) {
     const uint8_t *value = row->texts[column].at;
     size_t size = row->texts[column].size;
-    int is_string = row->strings >> column & 1, repaired = 0;
-    Spelling spelling = !is_string ? JSON_TEXT : row->escaped >> column & 1 ? STRING_WITH_ESCAPES : STRING;
+    int is_string = row->marks.strings >> column & 1, repaired = 0;
+    Spelling spelling = !is_string ? JSON_TEXT : row->marks.escaped >> column & 1 ? STRING_WITH_ESCAPES : STRING;
     uint32_t number;
     if (LIKELY(spelling != STRING_WITH_ESCAPES && rows->latest[column].size == size)
         && rows->latest[column].is_string == is_string
@@ -73,7 +73,7 @@ static uint32_t text_number(Rows *rows, const Row *row, int column) {
 int rows_add(Rows *rows, const Row *row) {
     Chunk *chunk = open_chunk(rows);
     if (!chunk) return -1;
-    for (uint64_t set = row->set; set; set &= set - 1) {
+    for (uint64_t set = row->marks.set; set; set &= set - 1) {
         int column = (int)lowest_bit(set);
         Column *to = &chunk->columns[column];
         if (!to->values && !(to->values = new_values(column))) return -1;
@@ -84,8 +84,9 @@ int rows_add(Rows *rows, const Row *row) {
             if (number == NO_TEXT) return -1;
             ((uint32_t *)to->values)[chunk->rows] = number;
         }
+        to->filled++;
     }
-    for (uint64_t lost = row->lost; lost; lost &= lost - 1) rows->lost_values++;
+    for (uint64_t lost = row->marks.lost; lost; lost &= lost - 1) rows->lost_values++;
     chunk->rows++;
     rows->rows++;
     return chunk->rows == CHUNK_ROWS ? rows_seal(rows) : 0;
@@ -96,13 +97,16 @@ int rows_seal(Rows *rows) {
     if (!chunk || chunk->sealed) return 0;
     for (int i = 0; i < COLUMNS; i++) {
         Column *column = &chunk->columns[i];
-        if (!column->values) continue;
-        if (!(column->validity = calloc(CHUNK_ROWS / 8, 1))) return -1;
-        for (size_t row = 0; row < chunk->rows; row++) {
-            int valid = i < INTEGERS ? ((int64_t *)column->values)[row] != NO_NUMBER
-                                     : ((uint32_t *)column->values)[row] != NO_TEXT;
-            column->validity[row / 8] |= (uint8_t)(valid << row % 8);
-            column->nulls += !valid;
+        if (!column->values || column->filled == chunk->rows) continue;
+        if (!(column->validity = malloc(CHUNK_ROWS / 8))) return -1;
+        for (size_t row = 0; row < CHUNK_ROWS; row += 8) {
+            int bits = 0;
+            for (size_t bit = 0; bit < 8; bit++) {
+                int valid = i < INTEGERS ? ((int64_t *)column->values)[row + bit] != NO_NUMBER
+                                         : ((uint32_t *)column->values)[row + bit] != NO_TEXT;
+                bits |= valid << bit;
+            }
+            column->validity[row / 8] = (uint8_t)bits;
         }
     }
     chunk->sealed = 1;

@@ -11,8 +11,8 @@
 /* A column that has no value in a chunk has no memory: `values` is NULL. */
 typedef struct {
     void *values;      /* int64_t of an integer column, uint32_t numbers of texts of a text column */
-    uint8_t *validity; /* one bit a row, lowest first, set where there is a value (the layout of Apache Arrow) */
-    int64_t nulls;
+    uint8_t *validity; /* one bit a row, lowest first, set where there is a value (as Apache Arrow has it); NULL: all are */
+    size_t filled;     /* rows with a value */
 } Column;
 
 typedef struct Chunk {
@@ -24,10 +24,12 @@ typedef struct Chunk {
 
 /* One event as it is read. The pointers lead into the scanned text. */
 typedef struct {
-    uint64_t set;     /* columns that have a value */
-    uint64_t lost;    /* number columns whose value could not be kept */
-    uint64_t strings; /* text columns whose value is a JSON string .. */
-    uint64_t escaped; /* .. with escapes in it */
+    struct Marks {
+        uint64_t set;     /* columns that have a value */
+        uint64_t lost;    /* number columns whose value could not be kept */
+        uint64_t strings; /* text columns whose value is a JSON string .. */
+        uint64_t escaped; /* .. with escapes in it */
+    } marks;
     int64_t numbers[INTEGERS];
     struct { const uint8_t *at; size_t size; } texts[COLUMNS]; /* from PH on */
 } Row;

@@ -7,16 +7,15 @@
 struct Scanner {
     EventReader reader;
     Rows rows;
-    /* Invariant: text[0..size) is what was fed and is not done with, READABLE_BEHIND zeros behind it. */
-    uint8_t *text;
-    size_t size, text_size;
-    size_t scanned_size; /* how much of it the last scan saw, in vain */
+    /* Invariant: kept[0..kept_size) is what was fed and is not done with, READABLE_BEHIND zeros behind it. */
+    uint8_t *kept;
+    size_t kept_size, kept_room;
+    size_t left_size; /* of kept, what the last scan left */
     ScanLosses losses;
     int bare, ended, no_memory;
     int lost;          /* looking for the next event that can be read */
     int unclaimed;     /* damage that did not begin with an event: is one hidden in it? */
     uint8_t last_mark; /* the last byte passed over that is no blank */
-    int other_begins;  /* another document's list of events begins where this one's should go on */
 };
 
 Scanner *scanner_new(PythonFrames python, int bare, int lost) {
@@ -35,15 +34,15 @@ Scanner *scanner_new(PythonFrames python, int bare, int lost) {
 void scanner_free(Scanner *scanner) {
     if (!scanner) return;
     rows_free(&scanner->rows);
-    free(scanner->text);
+    free(scanner->kept);
     free(scanner);
 }
 
 Rows *scanner_rows(Scanner *scanner) { return &scanner->rows; }
 
 const uint8_t *scanner_rest(const Scanner *scanner, size_t *size) {
-    *size = scanner->ended ? scanner->size : 0;
-    return scanner->text;
+    *size = scanner->ended ? scanner->kept_size : 0;
+    return scanner->kept;
 }
 
 ScanLosses scanner_losses(const Scanner *scanner) {
@@ -181,7 +180,7 @@ static size_t scan(Scanner *scanner, const uint8_t *text, size_t size, int final
             at = begin + 1;
             continue;
         }
-        if (scanner->lost && !(row.set >> PH & 1)) { /* an object within an event, not an event */
+        if (scanner->lost && !(row.marks.set >> PH & 1)) { /* an object within an event, not an event */
             pass_over(scanner, text, begin, after);
             at = after;
             continue;
@@ -196,27 +195,59 @@ static size_t scan(Scanner *scanner, const uint8_t *text, size_t size, int final
     }
 }
 
-ScanState scanner_feed(Scanner *scanner, const uint8_t *text, size_t size, int final) {
-    size_t done;
-    if (scanner->no_memory) return SCAN_NO_MEMORY;
-    if (size > SIZE_MAX / 4 || grow(&scanner->text, &scanner->text_size, scanner->size + size + READABLE_BEHIND, 1)) {
+#define FIRST_PART 4096
+
+/* Keeps text[0..size) behind what is kept already. */
+static int keep(Scanner *scanner, const uint8_t *text, size_t size) {
+    if (size > SIZE_MAX / 4 || grow(&scanner->kept, &scanner->kept_room, scanner->kept_size + size + READABLE_BEHIND, 1)) {
         scanner->no_memory = 1;
-        return SCAN_NO_MEMORY;
+        return -1;
     }
-    if (size) memcpy(scanner->text + scanner->size, text, size);
-    scanner->size += size;
-    memset(scanner->text + scanner->size, 0, READABLE_BEHIND);
-    if (scanner->ended) return SCAN_ENDED;
-    /* An unfinished event is read again from its beginning: not before there is half as much text again. */
-    if (!final && scanner->size < scanner->scanned_size + scanner->scanned_size / 2) return SCAN_MORE;
-    done = scan(scanner, scanner->text, scanner->size, final);
+    if (size) memcpy(scanner->kept + scanner->kept_size, text, size);
+    scanner->kept_size += size;
+    memset(scanner->kept + scanner->kept_size, 0, READABLE_BEHIND);
+    return 0;
+}
+
+static void scan_kept(Scanner *scanner, int final) {
+    size_t done = scan(scanner, scanner->kept, scanner->kept_size, final);
     if (final && !scanner->ended) {
-        pass_over(scanner, scanner->text, done, scanner->size);
-        done = scanner->size;
+        pass_over(scanner, scanner->kept, done, scanner->kept_size);
+        done = scanner->kept_size;
     }
-    scanner->size -= done;
-    memmove(scanner->text, scanner->text + done, scanner->size + READABLE_BEHIND);
-    scanner->scanned_size = scanner->size;
+    scanner->kept_size -= done;
+    scanner->left_size = scanner->kept_size;
+    memmove(scanner->kept, scanner->kept + done, scanner->kept_size + READABLE_BEHIND);
+}
+
+/* A piece is scanned where it lies, without a copy. Only the event that it begins in the midst of, and the one that it ends
+ * in, are put together in `kept`. This completes the former; returns how much of the text is taken. */
+static size_t complete_kept(Scanner *scanner, const uint8_t *text, size_t size) {
+    size_t taken = 0, part = FIRST_PART;
+    while (scanner->kept_size && taken < size && !scanner->ended) {
+        if (part > size - taken) part = size - taken;
+        if (keep(scanner, text + taken, part)) return taken;
+        taken += part;
+        /* What is left is read again from its beginning: not before there is half as much text again. */
+        if (scanner->kept_size < scanner->left_size + scanner->left_size / 2 && taken == size) return taken;
+        scan_kept(scanner, 0);
+        if (scanner->kept_size <= part && !scanner->ended && !scanner->no_memory) {
+            taken -= scanner->kept_size; /* all that was kept before is done with: go on where the text lies */
+            scanner->kept_size = scanner->left_size = 0;
+        }
+        part = scanner->kept_size;
+    }
+    return taken;
+}
+
+ScanState scanner_feed(Scanner *scanner, const uint8_t *text, size_t size, int final) {
+    size_t taken;
+    if (scanner->no_memory) return SCAN_NO_MEMORY;
+    taken = complete_kept(scanner, text, size);
+    if (!scanner->no_memory && !scanner->ended && size - taken > READABLE_BEHIND)
+        taken += scan(scanner, text + taken, size - taken - READABLE_BEHIND, 0);
+    if (!scanner->no_memory) keep(scanner, text + taken, size - taken);
+    if (!scanner->no_memory && final && !scanner->ended) scan_kept(scanner, 1);
     if (!scanner->no_memory && (final || scanner->ended) && rows_seal(&scanner->rows)) scanner->no_memory = 1;
     return scanner->no_memory ? SCAN_NO_MEMORY : scanner->ended ? SCAN_ENDED : SCAN_MORE;
 }

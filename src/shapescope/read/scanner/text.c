@@ -36,6 +36,7 @@ void texts_free(Texts *texts) {
     free(texts->slots);
     free(texts->offsets);
     free(texts->bytes);
+    free(texts->has_control);
     free(texts->scratch);
 }
 
@@ -50,6 +51,7 @@ INLINE uint64_t word_at(const uint8_t *p) {
 /* Two multiply-and-xor lanes, the mixing steps of MurmurHash3. Not meant to withstand an attacker: a table of texts that
  * all collide is slow, never wrong. */
 static uint64_t hash_of(const uint8_t *p, size_t size) {
+    const size_t whole = size;
     uint64_t a = size * 0x9E3779B97F4A7C15u, b = a ^ 0xC2B2AE3D27D4EB4Fu, last = 0;
     for (; size >= 16; p += 16, size -= 16) {
         a = (a ^ word_at(p)) * 0xff51afd7ed558ccdu;
@@ -62,7 +64,8 @@ static uint64_t hash_of(const uint8_t *p, size_t size) {
         a ^= a >> 32;
         p += 8, size -= 8;
     }
-    for (size_t i = 0; i < size; i++) last = last << 8 | p[i];
+    if (size && whole >= 8) last = word_at(p + size - 8); /* the last eight bytes, some of them a second time */
+    else for (size_t i = 0; i < size; i++) last = last << 8 | p[i];
     a = (a ^ last ^ b) * 0xff51afd7ed558ccdu;
     a ^= a >> 32;
     a *= 0xc4ceb9fe1a85ec53u;
@@ -101,11 +104,19 @@ static uint32_t find(const Texts *texts, const uint8_t *p, size_t size, uint64_t
     return NO_TEXT;
 }
 
+static int any_control_byte(const uint8_t *p, size_t size) {
+    int any = 0;
+    for (size_t i = 0; i < size; i++) any |= p[i] < 0x20;
+    return any;
+}
+
 static uint32_t insert(Texts *texts, const uint8_t *p, size_t size, uint64_t hash, size_t slot) {
     size_t end = (size_t)texts->offsets[texts->count];
     if (texts->count >= NO_TEXT - 2 || size > SIZE_MAX / 16) return NO_TEXT;
     if (grow(&texts->bytes, &texts->bytes_size, end + size, 1)) return NO_TEXT;
     if (grow(&texts->offsets, &texts->offsets_size, texts->count + 2, sizeof *texts->offsets)) return NO_TEXT;
+    if (grow(&texts->has_control, &texts->has_control_size, texts->count + 1, 1)) return NO_TEXT;
+    texts->has_control[texts->count] = (uint8_t)any_control_byte(p, size);
     if (size) memcpy(texts->bytes + end, p, size);
     texts->slots[slot] = (hash & 0xffffffff00000000u) | (uint32_t)(texts->count + 1);
     texts->offsets[++texts->count] = (int64_t)(end + size);
@@ -149,12 +160,6 @@ static size_t copy_repaired(uint8_t *to, const uint8_t *from, size_t size) {
         at += length ? length : 1;
     }
     return written;
-}
-
-static int has_control_bytes(const uint8_t *p, size_t size) {
-    int any = 0;
-    for (size_t i = 0; i < size; i++) any |= p[i] < 0x20;
-    return any;
 }
 
 static int hex4(const uint8_t *p) {
@@ -235,15 +240,18 @@ static uint32_t add_text(Texts *texts, const uint8_t *p, size_t size, int *repai
 }
 
 uint32_t texts_add(Texts *texts, const uint8_t *value, size_t size, Spelling spelling, int *repaired) {
+    uint32_t number;
     if (spelling == JSON_TEXT) {
         int is_minus_zero = size == 2 && value[0] == '-' && value[1] == '0';
         return add_text(texts, value + is_minus_zero, size - (size_t)is_minus_zero, repaired);
     }
-    if (has_control_bytes(value, size)) *repaired = 1;
     if (spelling == STRING_WITH_ESCAPES) {
+        *repaired |= any_control_byte(value, size);
         if (grow(&texts->scratch, &texts->scratch_size, size, 1)) return NO_TEXT;
         size = unescape(texts->scratch, value, size, repaired);
-        value = texts->scratch;
+        return add_text(texts, texts->scratch, size, repaired);
     }
-    return add_text(texts, value, size, repaired);
+    number = add_text(texts, value, size, repaired);
+    if (number != NO_TEXT) *repaired |= texts->has_control[number];
+    return number;
 }

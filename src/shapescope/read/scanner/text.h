@@ -15,6 +15,8 @@ typedef struct {
     size_t count, offsets_size;
     uint8_t *bytes;
     size_t bytes_size;
+    uint8_t *has_control; /* of each text, whether there are control bytes in it */
+    size_t has_control_size;
     uint8_t *scratch;
     size_t scratch_size;
 } Texts;
