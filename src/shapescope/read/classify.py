@@ -1,0 +1,128 @@
+"""What a trace is, from its content alone: capture, replay, eager, cpu; and where its segments lie.
+
+"Has a kernel event" says nothing: a capture trace holds a few stray kernels, and none of those that it captured.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import polars as pl
+
+from shapescope.read.nesting import THREAD
+from shapescope.read.processes import Process
+from shapescope.store.spans import Mark, parse_span
+
+
+class Role(StrEnum):
+    """What a trace shows of graphs."""
+
+    CAPTURE = "capture"
+    REPLAY = "replay"
+    EAGER = "eager"
+    CPU = "cpu"
+    NOT_A_TRACE = "not-a-trace"
+
+
+_LAUNCH = r"Launch"
+_NOT_A_KERNEL = r"Graph|HostFunc"
+_COPY = r"(?i)memcpy\w*Async|memset\w*Async"
+
+
+def graph_launches(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls that launch a captured graph, in time order."""
+    return calls.filter(pl.col("name").str.contains("GraphLaunch")).sort("ts", maintain_order=True)
+
+
+def kernel_launches(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls that put a kernel, a copy or a fill on a stream; with a column `work` that says which.
+
+    While a stream is captured nothing runs, so there is no kernel to know a launch by: what carries a kernel's name
+    is one, and else the call's own name tells.
+    """
+    name = pl.col("name")
+    kernel = pl.col("kernel").is_not_null() | (name.str.contains(_LAUNCH) & ~name.str.contains(_NOT_A_KERNEL))
+    copy = name.str.contains(_COPY)
+    fill = name.str.contains("(?i)memset")
+    work = (
+        pl.when(kernel)
+        .then(pl.lit("kernel"))
+        .when(copy & fill)
+        .then(pl.lit("memset"))
+        .when(copy)
+        .then(pl.lit("memcpy"))
+    )
+    return calls.with_columns(work=work).filter(pl.col("work").is_not_null())
+
+
+def segments(process: Process) -> pl.DataFrame:
+    """The stretches between begin and end of a stream capture: `segment`, pid, tid, ts, dur, closed; in time order.
+
+    On a CPU nothing begins a stream capture: there the recorder's own spans mark the segments, and a capture span that
+    holds none is one itself.
+    """
+    found = _stream_captures(process.calls)
+    if not found.height:
+        found = _marked_segments(process.spans)
+    return found.sort("ts", maintain_order=True).with_row_index("segment").cast({"segment": pl.Int64})
+
+
+def roles(process: Process, captured: int) -> list[Role]:
+    """What a process's events show, the most telling first; a trace of capture and serving shows both.
+
+    `captured` counts the launches inside segments: a segment without any, as torch.compile makes one to keep its pool,
+    is no capture worth the name.
+    """
+    found = []
+    if captured:
+        found.append(Role.CAPTURE)
+    launched = graph_launches(process.calls)
+    under = process.device["correlation"].is_in(launched["correlation"].drop_nulls().implode())
+    if (launched.height and not captured) or under.any() or marked(process.spans, Mark.REPLAY).height:
+        found.append(Role.REPLAY)
+    if not found:
+        found.append(Role.EAGER if process.device.height else Role.CPU)
+    return found
+
+
+def marked(spans: pl.DataFrame, mark: Mark) -> pl.DataFrame:
+    """The recorder's own spans of one kind, in time order."""
+    mine = spans.filter(pl.col("name").str.starts_with(f"shapescope.{mark} "))
+    parsed = [parse_span(name) is not None for name in mine["name"]]
+    return mine.filter(pl.Series(parsed, dtype=pl.Boolean)).sort("ts", maintain_order=True)
+
+
+def _marked_segments(spans: pl.DataFrame) -> pl.DataFrame:
+    inner = marked(spans, Mark.SEGMENT)
+    outer = marked(spans, Mark.CAPTURE)
+    holding = outer.select(*THREAD, "ts", end=pl.col("ts") + pl.col("dur")).with_row_index("capture")
+    held = holding.join(inner.select(*THREAD, at="ts"), on=THREAD).filter(pl.col("at").is_between("ts", "end"))
+    alone = outer.filter(~pl.Series(range(outer.height), dtype=pl.UInt32).is_in(held["capture"].implode()))
+    return pl.concat([inner, alone]).select(*THREAD, "ts", "dur", closed=pl.lit(value=True))
+
+
+def _stream_captures(calls: pl.DataFrame) -> pl.DataFrame:
+    """Pair begins with ends on each thread; a begin whose end is lost closes at the next begin, or with the thread."""
+    marks = calls.filter(pl.col("name").str.contains("Stream(?:Begin|End)Capture")).select(
+        *THREAD, "ts", end=pl.col("ts") + pl.col("dur"), begins=pl.col("name").str.contains("Begin")
+    )
+    last = calls.group_by(THREAD).agg(last=(pl.col("ts") + pl.col("dur")).max())
+    marks = marks.sort("ts", maintain_order=True).join(last, on=THREAD, how="left", maintain_order="left")
+    step = pl.when("begins").then(1).otherwise(-1)
+    balanced = (step.sum() == 0).over(THREAD) & (step.cum_sum().min() >= 0).over(THREAD)
+    # Where no begin or end is lost, captures of two streams may nest: the outer one counts.
+    depth = pl.when(balanced).then(step.cum_sum().over(THREAD)).otherwise(pl.when("begins").then(1).otherwise(0))
+    opens = pl.col("begins") & (pl.col("depth") == 1)
+    marks = marks.with_columns(depth=depth).filter(opens | (~pl.col("begins") & (pl.col("depth") == 0)))
+    until = pl.col("ts").shift(-1).over(THREAD)
+    closed = (~pl.col("begins")).shift(-1).over(THREAD).fill_null(value=False)
+    return (
+        marks.with_columns(until=pl.coalesce(until, "last"), closed=closed)
+        .filter("begins")
+        .select(
+            *THREAD,
+            pl.col("end").alias("ts"),
+            dur=(pl.col("until") - pl.col("end")).clip(lower_bound=0),
+            closed="closed",
+        )
+    )

@@ -1,0 +1,149 @@
+"""A trace taken apart: its events by what they are, one process at a time.
+
+A file normally holds one process. Tools that merge ranks write several into one file, and then process ids, devices and
+correlation ids of one rank mean nothing for another: so all further reading is done one process at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from shapescope.read.columns import Trace
+
+CALLS = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "xpu_runtime")
+OPS = ("cpu_op", "Operator")
+SPANS = ("user_annotation",)
+FRAMES = ("python_function",)
+# Work on a device. A `gpu_user_annotation` is only the shadow of a span, and never among them.
+DEVICE = {
+    "kernel": "kernel",
+    "Kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "Memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "Memset": "memset",
+}
+_TEXT = (
+    "cat", "name", "pid", "tid", "stream", "grid", "block", "dims", "types", "strides", "concrete_inputs",
+    "kernel", "kind", "bytes", "collective", "arg_name",
+)  # fmt: skip
+_RANK = re.compile(r"\brank[\s_:=#-]*(\d+)", re.IGNORECASE)
+# Above this many pairs of a process and a device the correlation ids of each pair are no longer compared.
+_COMPARED_PAIRS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of a trace. Each frame has the decoder's columns in file order; times are ns.
+
+    `device` has, besides, `work` (`kernel`, `memcpy`, `memset`), and its `stream` is a number. Rows of the host side all
+    have a time. `label_rank` is the rank that the trace's own labels give to this process, `merged` says that the file
+    holds other processes too.
+    """
+
+    pid: str | None
+    calls: pl.DataFrame
+    ops: pl.DataFrame
+    spans: pl.DataFrame
+    frames: pl.DataFrame
+    device: pl.DataFrame
+    label_rank: int | None = None
+    merged: bool = False
+
+    @property
+    def events(self) -> int:
+        return sum(frame.height for frame in (self.calls, self.ops, self.spans, self.frames, self.device))
+
+
+def processes(trace: Trace) -> list[Process]:
+    """The processes of one trace, in order of appearance; always at least one."""
+    events = trace.events.with_columns(pl.col(name).cast(pl.String) for name in _TEXT if name in trace.events.columns)
+    complete = events.filter(pl.col("ph").cast(pl.String) == "X")
+    host = complete.filter(pl.col("ts").is_not_null()).with_columns(pl.col("dur").fill_null(0).clip(lower_bound=0))
+    calls, ops, spans, frames = (_of(host, categories) for categories in (CALLS, OPS, SPANS, FRAMES))
+    device = _device(complete)
+    pids = pl.concat([calls["pid"], ops["pid"]]).unique(maintain_order=True).drop_nulls().to_list()
+    if len(pids) < 2:
+        return [Process(pids[0] if pids else None, calls, ops, spans, frames, device)]
+    owners = _owners(calls, device, pids)
+    labels = _label_ranks(events)
+    return [
+        Process(
+            pid,
+            calls=calls.filter(mine),
+            ops=ops.filter(mine),
+            spans=spans.filter(mine),
+            frames=frames.filter(mine),
+            device=device.filter(owners == pid),
+            label_rank=labels.get(pid),
+            merged=True,
+        )
+        for pid in pids
+        for mine in [pl.col("pid") == pid]
+    ]
+
+
+def _of(events: pl.DataFrame, categories: tuple[str, ...]) -> pl.DataFrame:
+    return events.filter(pl.col("cat").is_in(categories))
+
+
+def _device(complete: pl.DataFrame) -> pl.DataFrame:
+    return (
+        complete.filter(pl.col("cat").is_in(list(DEVICE)))
+        .with_columns(work=pl.col("cat").replace_strict(DEVICE, return_dtype=pl.String), stream=stream_number("stream"))
+        .with_columns(stream=pl.coalesce("stream", pl.col("tid").str.to_integer(strict=False)))
+    )
+
+
+def stream_number(column: str) -> pl.Expr:
+    """Streams are numbers, or hexadecimal text in some ROCm traces."""
+    text = pl.col(column).str.strip_chars()
+    hexadecimal = text.str.strip_prefix("0x").str.to_integer(base=16, strict=False)
+    return pl.when(text.str.starts_with("0x")).then(hexadecimal).otherwise(text.str.to_integer(strict=False))
+
+
+def _label_ranks(events: pl.DataFrame) -> dict[str | None, int]:
+    """Ranks that `process_name` and `process_labels` give, by process id."""
+    labels = events.filter(
+        (pl.col("ph").cast(pl.String) == "M") & pl.col("name").is_in(["process_name", "process_labels"])
+    )
+    found = {pid: _RANK.search(text or "") for pid, text in labels.select("pid", "arg_name").iter_rows()}
+    return {pid: int(match[1]) for pid, match in found.items() if match}
+
+
+def _owners(calls: pl.DataFrame, device: pl.DataFrame, pids: list[str]) -> pl.Series:
+    """For each device event the process that launched it: the one whose calls know its side's correlation ids best.
+
+    A side is a device within a process id of the device's own. Where several processes know all ids equally well, as
+    in merged files whose ids all count from one, sides and processes are paired in order.
+    """
+    sides = device.group_by("pid", "device", maintain_order=True).agg(asked=pl.col("correlation").drop_nulls().unique())
+    asked = [set(ids) for ids in sides["asked"]]
+    owners = pl.Series("owner", _pair(sides["pid"].to_list(), asked, calls, pids), dtype=pl.String)
+    placed = sides.select("pid", "device", owners)
+    on = ["pid", "device"]
+    return device.select(on).join(placed, on=on, how="left", nulls_equal=True, maintain_order="left")["owner"]
+
+
+def _pair(sides: list[str], asked: list[set[int]], calls: pl.DataFrame, pids: list[str]) -> list[str]:
+    """For each side, known by the process id that its events bear and by their correlation ids, its process."""
+    if len(sides) * len(pids) > _COMPARED_PAIRS:
+        known = np.ones((len(sides), len(pids)))
+    else:
+        ids = {pid: set(rows) for pid, rows in calls.group_by("pid").agg("correlation").iter_rows()}
+        known = np.array([[len(wanted & ids.get(pid, set())) for pid in pids] for wanted in asked])
+    position = {pid: at for at, pid in enumerate(pids)}
+    owners: list[str] = []
+    unused = dict.fromkeys(pids)
+    for number, side in enumerate(sides):
+        scores, best = known[number], known[number].max()
+        owner = side
+        if side not in position:
+            owner = next((pid for pid in unused if scores[position[pid]] == best), pids[int(scores.argmax())])
+        unused.pop(owner, None)
+        owners.append(owner)
+    return owners

@@ -1,0 +1,134 @@
+"""Replays: graph launches, the kernels under each, and the step of serving that asked for it.
+
+A kernel belongs to a graph launch through its correlation id, and the launch to a step through its own time on the
+CPU: kernels may well start after the step's span has closed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from shapescope.read.classify import graph_launches, marked
+from shapescope.read.frames import Schema, shaped
+from shapescope.read.nesting import innermost, parent_rows
+from shapescope.read.processes import Process
+from shapescope.read.spans import Step, parse_step
+from shapescope.read.tables import LAUNCH, launch_rows, picked, with_calls
+from shapescope.read.tape import executed_ops
+from shapescope.store.spans import Mark
+
+STEP: Schema = {
+    "step": pl.Int64,
+    "text": pl.String,
+    "mode": pl.String,
+    "unit": pl.String,
+    "requests": pl.Int64,
+    "tokens": pl.Int64,
+    "padded_size": pl.Int64,
+    "eager": pl.Boolean,
+    "pid": pl.String,
+    "tid": pl.String,
+    "ts": pl.Int64,
+    "dur": pl.Int64,
+}
+REPLAY: Schema = {
+    "launch": pl.Int64,
+    "step": pl.Int64,
+    "span": pl.String,
+    "segment": pl.Int64,
+    "pid": pl.String,
+    "tid": pl.String,
+    "ts": pl.Int64,
+    "dur": pl.Int64,
+}
+KERNEL: Schema = {"launch": pl.Int64, "seq": pl.Int64, **LAUNCH}
+
+
+def steps(process: Process) -> pl.DataFrame:
+    """The step spans in time order, as `STEP` rows. Of two spans around one step, the one that says more counts."""
+    names = process.spans["name"].unique()
+    known = {name: step for name in names if (step := parse_step(name)) is not None}
+    spans = process.spans.filter(pl.col("name").is_in(list(known))).sort("ts", maintain_order=True)
+    repeated = _repeated([known[name] for name in spans["name"]], parent_rows(spans))
+    spans = spans.filter(~repeated)
+    rows = [
+        (number, step.text, step.mode, step.unit, step.requests, step.tokens, step.padded_size, step.eager)
+        for number, step in enumerate(known[name] for name in spans["name"])
+    ]
+    said = pl.DataFrame(rows, schema=dict(list(STEP.items())[:8]), orient="row")
+    return pl.concat([said, spans.select("pid", "tid", "ts", "dur")], how="horizontal")
+
+
+def _repeated(said: list[Step], parents: npt.NDArray[np.int64]) -> pl.Series:
+    """Of spans that directly enclose another with the same batch, the one that says less; the outer one if they tie."""
+    dropped = [False] * len(said)
+    for inner, outer in enumerate(parents.tolist()):
+        if outer >= 0 and said[outer].requests == said[inner].requests and said[outer].mode is said[inner].mode:
+            dropped[outer if said[outer].stated <= said[inner].stated else inner] = True
+    return pl.Series(dropped, dtype=pl.Boolean)
+
+
+def replays(process: Process, steps: pl.DataFrame) -> pl.DataFrame:
+    """One `REPLAY` row a graph launch, in time order; `segment` counts the launches of one step, or of one span.
+
+    `span` is the recorder's own replay span around it. On a CPU nothing launches a graph: there each such span is one.
+    """
+    spans = marked(process.spans, Mark.REPLAY)
+    launched = graph_launches(process.calls).select("pid", "tid", "ts", "dur", "correlation")
+    bare = spans
+    if launched.height:
+        holding = innermost(spans, launched)
+        bare = spans[np.setdiff1d(np.arange(spans.height), holding)]
+    own = bare.select("pid", "tid", "ts", "dur", correlation=pl.lit(None, pl.Int64))
+    found = pl.concat([launched, own]).sort("ts", maintain_order=True).with_row_index("launch")
+    span = innermost(spans, found)
+    step = _step_of(steps, found)
+    group = pl.when(pl.col("step").is_not_null()).then(pl.col("step")).otherwise(-1 - pl.col("span_row"))
+    return (
+        found.with_columns(
+            picked(spans["name"], span).alias("span"),
+            picked(steps["step"], step).alias("step"),
+            span_row=pl.Series(np.where(span >= 0, span, np.arange(found.height)), dtype=pl.Int64),
+        )
+        .with_columns(segment=pl.int_range(pl.len(), dtype=pl.Int64).over(group))
+        .pipe(shaped, {**REPLAY, "correlation": pl.Int64})
+    )
+
+
+def _step_of(steps: pl.DataFrame, launches: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """The step around each launch: on its own thread, else the innermost of the process."""
+    own = innermost(steps, launches)
+    return np.where(own >= 0, own, innermost(steps, launches, by=["pid"]))
+
+
+def replayed_kernels(process: Process, replays: pl.DataFrame) -> pl.DataFrame:
+    """The kernels under each replay as `KERNEL` rows, in order of start; `seq` counts within one graph launch."""
+    linked = with_calls(process.device, graph_launches(process.calls)).filter(pl.col("api").is_not_null())
+    known = replays.select("launch", "segment", call_tid="tid", call_ts="ts")
+    under = linked.join(known, on=["call_tid", "call_ts"], how="inner").with_columns(kernel="name", tid="call_tid")
+    rows = pl.concat(
+        [
+            launch_rows(under).with_columns(under["launch"]),
+            _replayed_ops(process, replays.filter(pl.col("correlation").is_null() & pl.col("span").is_not_null())),
+        ],
+        how="diagonal",
+    ).sort("launch", "ts", maintain_order=True)
+    return shaped(rows.with_columns(seq=pl.int_range(pl.len(), dtype=pl.Int64).over("launch")), KERNEL)
+
+
+def _replayed_ops(process: Process, replays: pl.DataFrame) -> pl.DataFrame:
+    """On a CPU the outermost ops inside a replay span are its kernels."""
+    around = innermost(replays, process.ops)
+    inside = executed_ops(process.ops.filter(pl.Series(around >= 0)))
+    launch = innermost(replays, inside)
+    described = inside.with_columns(
+        picked(replays["segment"], launch).alias("segment"),
+        kernel="name",
+        op="name",
+        work=pl.lit("op"),
+        dims_source=pl.lit("op"),
+    )
+    rows = launch_rows(described.drop("stream", "device"))
+    return rows.with_columns(picked(replays["launch"], launch).alias("launch"), time_ns="dur")

@@ -1,0 +1,247 @@
+"""Launches with what they were asked: the op, its dims and types, the module, the grid in blocks.
+
+One frame layout, `LAUNCH`, serves captured launches, replayed kernels and eager kernels; what a source lacks is null.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from shapescope.read.classify import kernel_launches
+from shapescope.read.frames import Schema, shaped
+from shapescope.read.nesting import innermost, parent_rows
+from shapescope.read.processes import Process, stream_number
+from shapescope.read.tape import dispatched_ops
+
+MODULE = "nn.Module: "
+# A launch whose grid counts work-items where all others count blocks.
+_WORK_ITEM_GRID = "hipExtModuleLaunchKernel"
+
+LAUNCH: Schema = {
+    "segment": pl.Int64,
+    "kernel": pl.String,
+    "work": pl.String,
+    "api": pl.String,
+    "op": pl.String,
+    "dims": pl.String,
+    "types": pl.String,
+    "strides": pl.String,
+    "concrete_inputs": pl.String,
+    "module": pl.String,
+    "stack": pl.List(pl.String),
+    "grid": pl.String,
+    "block": pl.String,
+    "stream": pl.Int64,
+    "dims_source": pl.String,
+    "tid": pl.String,
+    "ts": pl.Int64,
+    "dur": pl.Int64,
+    "time_ns": pl.Int64,
+    "flag": pl.String,
+    "device": pl.Int64,
+    "node_id": pl.Int64,
+}
+
+
+def captured_launches(process: Process, segments: pl.DataFrame, *, stacks: bool = False) -> pl.DataFrame:
+    """The launches inside the segments, in time order, as `LAUNCH` rows.
+
+    Those of a CPU capture are the ops that the dispatch mode saw. Launches outside any segment (stray fills, eager work
+    between pieces) ran at once and are no part of a graph.
+    """
+    calls = kernel_launches(process.calls)
+    on_device = calls.height > 0
+    events = calls if on_device else dispatched_ops(process.ops).with_columns(work=pl.lit("op"))
+    within = innermost(segments, events)
+    inside = events.filter(pl.Series(within >= 0)).with_columns(
+        segment=picked(segments["segment"], within[within >= 0])
+    )
+    order = inside["ts"].arg_sort()
+    inside = inside[order]
+    if on_device:
+        named = inside.with_columns(
+            api="name", stream=stream_number("stream"), kernel=pl.coalesce("kernel", _work_name("work"))
+        )
+        described = with_ops(named, process)
+    else:
+        described = inside.with_columns(
+            kernel="name",
+            op="name",
+            api=pl.lit(None, pl.String),
+            stream=pl.lit(None, pl.Int64),
+            dims_source=pl.lit("op"),
+        )
+    return launch_rows(with_modules(described, process, stacks=stacks))
+
+
+def eager_kernels(process: Process, *, stacks: bool = False) -> pl.DataFrame:
+    """Kernels that ordinary launches put on the device, as `LAUNCH` rows with the op around their launch; by start.
+
+    A kernel whose launch is not in the trace keeps its name and time, and no op.
+    """
+    kernels = with_calls(process.device, process.calls)
+    eager = kernels.filter(~pl.col("api").str.contains("GraphLaunch").fill_null(value=False))
+    asked = eager.with_columns(
+        kernel_ts="ts", kernel_dur="dur", kernel_tid="tid", ts="call_ts", dur="call_dur", pid="call_pid", tid="call_tid"
+    ).with_columns(external_id=pl.coalesce("call_external_id", "external_id"))
+    linked = asked.filter(pl.col("api").is_not_null())
+    described = pl.concat(
+        [with_modules(with_ops(linked, process), process, stacks=stacks), asked.filter(pl.col("api").is_null())],
+        how="diagonal",
+    )
+    return launch_rows(
+        described.with_columns(kernel="name", ts="kernel_ts", dur="kernel_dur", tid="call_tid").sort(
+            "ts", nulls_last=True
+        )
+    )
+
+
+def with_calls(device: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Each device event with the call that launched it: `api` and `call_*`, null where the trace lacks the call.
+
+    Calls are known by category and correlation id, not by name. Should an id recur within one process, the latest call
+    before the kernel's start is the one.
+    """
+    launching = calls.filter(pl.col("correlation").is_not_null()).select(
+        "correlation",
+        api="name",
+        call_ts="ts",
+        call_dur="dur",
+        call_pid="pid",
+        call_tid="tid",
+        call_external_id="external_id",
+    )
+    unique = launching.filter(pl.col("correlation").is_unique())
+    again = launching.filter(~pl.col("correlation").is_unique()).sort("call_ts")
+    kernels = device.with_row_index("device_row")
+    plain = kernels.join(unique, on="correlation", how="left")
+    if not again.height:
+        return plain
+    recurring = kernels.filter(pl.col("correlation").is_in(again["correlation"].unique().implode())).sort("ts")
+    matched = recurring.join_asof(
+        again,
+        left_on="ts",
+        right_on="call_ts",
+        by="correlation",
+        strategy="backward",
+        coalesce=False,
+        check_sortedness=False,
+    )
+    rest = plain.filter(~pl.col("device_row").is_in(matched["device_row"].implode()))
+    return pl.concat([rest, matched.select(rest.columns)]).sort("device_row")
+
+
+def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
+    """Add `op`, its dims and types, and `dims_source`: the innermost op on the same thread whose interval encloses.
+
+    `dims_source` is `op` where the External id names the same op, `op-by-time` where no id can confirm it,
+    `op-by-time-not-id` where the id names another; null, like all the rest, where no op encloses the launch.
+    """
+    chosen = _picked_rows(process.ops, innermost(process.ops, launches))
+    known = process.ops["external_id"].drop_nulls().unique()
+    confirmed = (
+        pl.when(pl.col("op").is_null())
+        .then(None)
+        .when(~pl.col("external_id").is_in(known.implode()).fill_null(value=False))
+        .then(pl.lit("op-by-time"))
+        .when(pl.col("external_id") == chosen["external_id"])
+        .then(pl.lit("op"))
+        .otherwise(pl.lit("op-by-time-not-id"))
+    )
+    described = (chosen[name] for name in ("dims", "types", "strides", "concrete_inputs"))
+    return launches.with_columns(chosen["name"].alias("op"), *described).with_columns(dims_source=confirmed)
+
+
+def with_modules(launches: pl.DataFrame, process: Process, *, stacks: bool = False) -> pl.DataFrame:
+    """Add `module`, the innermost `nn.Module` frame around the launch, and `stack` (outermost first) where asked."""
+    frames = process.frames
+    modules = frames.filter(pl.col("name").str.starts_with(MODULE))
+    named = picked(modules["name"].str.strip_prefix(MODULE), innermost(modules, launches))
+    launches = launches.with_columns(named.alias("module"))
+    return launches.with_columns(_stacks(frames, innermost(frames, launches))) if stacks else launches
+
+
+def _stacks(frames: pl.DataFrame, innermost_rows: npt.NDArray[np.int64]) -> pl.Series:
+    """The frames around each launch, outermost first."""
+    above = parent_rows(frames).tolist()
+    names = frames["name"].to_list()
+    stacks: dict[int, list[str]] = {-1: []}
+    for row in np.unique(innermost_rows).tolist():
+        chain, at = [], row
+        while at >= 0:
+            chain.append(names[at])
+            at = above[at]
+        stacks.setdefault(row, chain[::-1])
+    return pl.Series("stack", [stacks[row] for row in innermost_rows.tolist()], dtype=pl.List(pl.String))
+
+
+def launch_rows(events: pl.DataFrame) -> pl.DataFrame:
+    """Bring events into the `LAUNCH` layout: compact JSON, grids in blocks."""
+    rows = events.with_columns(
+        grid=_by_value(events, ["api", "grid", "block"], _blocks),
+        **{
+            name: _by_value(events, [name], compact_json)
+            for name in ("block", "dims", "types", "strides", "concrete_inputs")
+        },
+    )
+    if "graph_node_id" in events.columns:
+        rows = rows.with_columns(node_id="graph_node_id")
+    return shaped(rows, LAUNCH)
+
+
+def compact_json(text: str | None) -> str | None:
+    """One spelling for one value: `[[32,4096],[]]`. What is not JSON stays as it is."""
+    if text is None:
+        return None
+    try:
+        return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
+    except ValueError:
+        return text
+
+
+def _blocks(api: str | None, grid: str | None, block: str | None) -> str | None:
+    counts = _three(grid)
+    if counts is None or api != _WORK_ITEM_GRID:
+        return compact_json(grid)
+    threads = _three(block)
+    if threads is None or not all(threads):
+        return None
+    return json.dumps([-(-items // size) for items, size in zip(counts, threads, strict=True)], separators=(",", ":"))
+
+
+def _three(text: str | None) -> list[int] | None:
+    numbers = [int(number) for number in re.findall(r"\d+", text or "")]
+    return numbers if len(numbers) == 3 else None
+
+
+def _by_value(frame: pl.DataFrame, columns: list[str], convert: Callable[..., str | None]) -> pl.Series:
+    """Apply a conversion of texts once for each distinct value."""
+    present = [name for name in columns if name in frame.columns]
+    if present != columns:
+        return pl.Series(columns[-1], [None] * frame.height, dtype=pl.String)
+    distinct = frame.select(columns).unique()
+    converted = pl.Series("converted", [convert(*row) for row in distinct.iter_rows()], dtype=pl.String)
+    return frame.select(columns).join(
+        distinct.with_columns(converted), on=columns, how="left", nulls_equal=True, maintain_order="left"
+    )["converted"]
+
+
+def _work_name(column: str) -> pl.Expr:
+    """Copies and fills have no kernel; the name says so, in the spelling that device events begin with."""
+    return pl.col(column).replace_strict({"memcpy": "Memcpy", "memset": "Memset"}, default=None, return_dtype=pl.String)
+
+
+def picked(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
+    """The values at these rows, null where a row is -1."""
+    index = pl.Series(rows, dtype=pl.Int64)
+    return column.gather(index.set(index < 0, None))
+
+
+def _picked_rows(frame: pl.DataFrame, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
+    return pl.DataFrame([picked(column, rows) for column in frame.get_columns()])
