@@ -1,0 +1,146 @@
+"""What sizes the dims of captures imply, against what their names claim.
+
+Captures of one runner run the same ops over and over; among their dims those that follow the size vary from file to
+file. Where names and dims disagree, a file was mislabelled, as a counter that ran out of step does it: the dims decide.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from shapescope.read.identity import Window
+from shapescope.read.part import Part
+
+Parts = list[tuple[int, str, Part]]
+
+# A lone capture is doubted only if this share of its launches agrees on another size and none knows the claimed one.
+_LONE_SHARE = 0.5
+# Sizes come back as small multiples in dims: draft tokens, experts per token, heads folded into the batch.
+_LARGEST_MULTIPLE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One window with what it claims and the leading dims of its launches."""
+
+    part: int
+    window: int
+    claimed: int | None
+    ops: tuple[str | None, ...]
+    leading: tuple[tuple[int, ...], ...]
+
+
+def with_inferred_sizes(parts: Parts) -> Parts:
+    """Give each capture the size that its dims imply where its name, or nothing, said otherwise.
+
+    A contradicted name loses: the size in the tables is the inferred one, the window keeps both and a confidence. What
+    has no size keeps none; its inferred size is only told.
+    """
+    groups: dict[tuple[object, ...], list[_Claim]] = defaultdict(list)
+    for number, (run, _, part) in enumerate(parts):
+        for claim, window in zip(_claims(number, part), part.windows, strict=True):
+            groups[run, part.rank.rank, window.label.runner, claim.ops].append(claim)
+    inferred = {
+        (claim.part, claim.window): found
+        for claims in groups.values()
+        for claim, found in zip(claims, _inferred(claims), strict=True)
+        if found is not None
+    }
+    return [
+        (run, name, replace(part, windows=tuple(
+            _decided(window, inferred.get((number, at))) for at, window in enumerate(part.windows))))
+        for number, (run, name, part) in enumerate(parts)
+    ]  # fmt: skip
+
+
+def _claims(number: int, part: Part) -> list[_Claim]:
+    rows = part.captured.group_by("window", maintain_order=True).agg("op", "dims")
+    by_window = {window: (tuple(ops), tuple(map(leading_dims, dims))) for window, ops, dims in rows.iter_rows()}
+    return [
+        _Claim(number, at, window.label.size, *by_window.get(at, ((), ()))) for at, window in enumerate(part.windows)
+    ]
+
+
+def leading_dims(dims: str | None) -> tuple[int, ...]:
+    """The first dim of each tensor among an op's inputs: `[[32,4096],[],[8]]` gives 32 and 8."""
+    try:
+        inputs = json.loads(dims) if dims else []
+    except ValueError:
+        return ()
+    return tuple(one[0] for one in inputs if isinstance(one, list) and one and isinstance(one[0], int))
+
+
+def _inferred(claims: Sequence[_Claim]) -> list[tuple[int, float] | None]:
+    """For each claim the implied size and a confidence, or None where the dims imply nothing."""
+    together = _together(claims) if len(claims) > 1 else None
+    return together or [_alone(claim) for claim in claims]
+
+
+def _together(claims: Sequence[_Claim]) -> list[tuple[int, float] | None] | None:
+    """Captures of the same ops: the leading dims that vary from one to the next are the sizes, or a multiple of them."""
+    flat = [tuple(dim for launch in claim.leading for dim in launch) for claim in claims]
+    if not flat[0] or any(len(one) != len(flat[0]) for one in flat):
+        return None
+    values = np.array(flat, dtype=np.int64)
+    varying = values[:, (values != values[:1]).any(axis=0)]
+    if not varying.shape[1]:
+        return None
+    sizes, votes = Counter(map(tuple, varying.T.tolist())).most_common(1)[0]
+    vector = np.array(sizes, dtype=np.int64)
+    multiple = _multiple(vector, [claim.claimed for claim in claims])
+    if multiple is None:
+        return None
+    agreeing = _share_in_proportion(varying, vector)
+    confidence = max(agreeing, votes / varying.shape[1])
+    return [(int(size // multiple), round(confidence, 2)) for size in vector]
+
+
+def _multiple(vector: npt.NDArray[np.int64], claimed: Sequence[int | None]) -> int | None:
+    """How many times larger than the size the varying dim is: 1 where the claims are a permutation of it."""
+    known = [(size, claim) for size, claim in zip(vector.tolist(), claimed, strict=True) if claim]
+    if not known or sorted(size for size, _ in known) == sorted(claim for _, claim in known):
+        return 1
+    ratios = Counter(size // claim for size, claim in known if size % claim == 0)
+    if not ratios:
+        return None
+    multiple, votes = ratios.most_common(1)[0]
+    divides = not (vector % multiple).any()
+    return multiple if divides and votes * 2 > len(known) and multiple <= _LARGEST_MULTIPLE else None
+
+
+def _share_in_proportion(varying: npt.NDArray[np.int64], vector: npt.NDArray[np.int64]) -> float:
+    proportional = varying[:1] * vector[:, None] == varying * vector[:1, None]
+    return float(proportional.all(axis=0).mean())
+
+
+def _alone(claim: _Claim) -> tuple[int, float] | None:
+    counts = Counter(size for launch in claim.leading for size in set(launch))
+    total = sum(1 for launch in claim.leading if launch)
+    if not total:
+        return None
+    if claim.claimed:
+        multiples = {claim.claimed * times for times in range(1, _LARGEST_MULTIPLE + 1)}
+        if any(size in multiples for size in counts):
+            return None
+    size, votes = max(counts.items(), key=lambda item: (item[1], -item[0]))
+    return (size, round(votes / total, 2)) if votes / total >= _LONE_SHARE else None
+
+
+def _decided(window: Window, found: tuple[int, float] | None) -> Window:
+    if found is None or found[0] == window.label.size:
+        return window
+    size, confidence = found
+    window = replace(window, inferred=replace(window.label, size=size, sequence=None), confidence=confidence)
+    if window.label.size is None or window.key_source == "metadata":
+        return window
+    words = f"{window.label.words} is claimed, its dims imply {window.inferred.words if window.inferred else size}"
+    claimed = replace(window, mismatch=window.mismatch or words)
+    if window.key_source == "name":
+        return replace(claimed, claimed=window.label, label=replace(window.label, size=size), key_source="content")
+    return claimed

@@ -1,0 +1,206 @@
+"""One process of one file, read to the end: what it is, whose it is, and its tables.
+
+A file that cannot be read is a part too: without tables, and with the reason. Parts are plain frames and values, so that
+they can be made in another process.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from shapescope.errors import InputError
+from shapescope.model import Evidence, GraphKey
+from shapescope.read.chrome import decode
+from shapescope.read.classify import Role, graph_launches, roles, segments
+from shapescope.read.columns import Losses, Trace
+from shapescope.read.foreign import NameHint, name_hint
+from shapescope.read.frames import Schema, empty, shaped
+from shapescope.read.identity import Label, RankFound, Window, identity_or_problem, rank_found, windows
+from shapescope.read.nesting import innermost
+from shapescope.read.problem import Code, Problem
+from shapescope.read.processes import Process, processes
+from shapescope.read.replays import KERNEL, REPLAY, STEP, replayed_kernels, replays, steps
+from shapescope.read.tables import LAUNCH, captured_launches, eager_kernels
+from shapescope.read.times import summed, with_flags
+
+CAPTURED: Schema = {"window": pl.Int64, "seq": pl.Int64, **LAUNCH}
+STREAM: Schema = {
+    "device": pl.Int64, "stream": pl.Int64, "kernels": pl.Int64, "sum_ns": pl.Int64, "busy_ns": pl.Int64,
+    "span_ns": pl.Int64, "gap_ns": pl.Int64, "idle": pl.Float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one process of a file holds. Times are ns; `events` and `losses` are the file's.
+
+    `evidence` and `label` are what the recorder wrote into the trace; both None for a foreign one.
+    """
+
+    path: Path
+    roles: tuple[Role, ...]
+    status: str
+    events: int = 0
+    losses: Losses = Losses()  # noqa: RUF009 - frozen
+    evidence: Evidence | None = None
+    label: Label | None = None
+    rank: RankFound = RankFound(None)  # noqa: RUF009 - frozen
+    hint: NameHint = field(default_factory=NameHint)
+    windows: tuple[Window, ...] = ()
+    captured: pl.DataFrame = field(default_factory=lambda: empty(CAPTURED))
+    replays: pl.DataFrame = field(default_factory=lambda: empty(REPLAY))
+    kernels: pl.DataFrame = field(default_factory=lambda: empty(KERNEL))
+    eager: pl.DataFrame = field(default_factory=lambda: empty(LAUNCH))
+    steps: pl.DataFrame = field(default_factory=lambda: empty(STEP))
+    streams: pl.DataFrame = field(default_factory=lambda: empty(STREAM))
+    problems: tuple[Problem, ...] = ()
+
+
+def read_file(path: Path, name: str, *, stated: GraphKey | None = None, stacks: bool = False) -> list[Part]:
+    """Read one file into its parts; `name` is how reports call it. A file that is no trace yields one part that says so."""
+    try:
+        traces = decode(path, python="all" if stacks else "modules")
+    except (InputError, OSError) as error:
+        return [_unreadable(path, name, error)]
+    several = [Problem(Code.MULTIPLE_MEMBERS, f"{len(traces)} traces in one file", name)] if len(traces) > 1 else []
+    found = [_read_process(trace, process, name, where=(name, trace.member, number), stated=stated, stacks=stacks)
+             for trace in traces for number, process in enumerate(processes(trace))]  # fmt: skip
+    return [replace(part, problems=(*several, *part.problems)) if not at else part for at, part in enumerate(found)]
+
+
+def _read_process(
+    trace: Trace, process: Process, name: str, *, where: tuple[object, ...], stated: GraphKey | None, stacks: bool
+) -> Part:
+    device = with_flags(process.device.with_columns(kernel="name"), ["pid", "device", "stream"])
+    process = replace(process, device=device)
+    identity, damage = identity_or_problem(trace.metadata)
+    hint = name_hint(trace.path)
+    pieces = segments(process)
+    launches = captured_launches(process, pieces, stacks=stacks)
+    evidence = identity.evidence if identity else None
+    if evidence in (None, Evidence.CAPTURE):
+        captured, found = _in_windows(launches, windows(process, pieces, identity, hint, stated))
+    else:
+        captured, found = empty(CAPTURED), []
+    step_spans = steps(process)
+    launched = replays(process, step_spans)
+    kernels = replayed_kernels(process, launched)
+    kinds = tuple(roles(process, captured.height)) if trace.events.height else (Role.NOT_A_TRACE,)
+    problems = _problems(trace, name, damage) + _device_problems(process, name, launched, kernels)
+    return Part(
+        path=trace.path,
+        roles=kinds,
+        status=_status(trace),
+        events=trace.events.height,
+        losses=trace.losses,
+        evidence=evidence,
+        label=Label.of(identity.key) if identity and identity.key else None,
+        rank=rank_found(process, trace.metadata, identity, hint, where),
+        hint=hint,
+        windows=tuple(found),
+        captured=captured,
+        replays=launched.select(list(REPLAY)),
+        kernels=kernels,
+        eager=eager_kernels(process, stacks=stacks),
+        steps=step_spans,
+        # What a capture trace shows of the device is not what it captured.
+        streams=empty(STREAM) if kinds == (Role.CAPTURE,) else _streams(device),
+        problems=tuple(problems),
+    )
+
+
+def _in_windows(launches: pl.DataFrame, found: list[Window]) -> tuple[pl.DataFrame, list[Window]]:
+    """Number launches within their window, segments too; windows of a file that captured nothing fall away.
+
+    Of windows within one another, as an engine's span around the recorder's own, the inner one holds the launch.
+    """
+    if len(found) == 1:
+        inside = launches.with_columns(window=pl.lit(0, pl.Int64))
+    else:
+        bounds = pl.DataFrame(
+            [(window.ts, window.dur) for window in found], schema={"ts": pl.Int64, "dur": pl.Int64}, orient="row"
+        )
+        inside = launches.with_columns(pl.Series("window", innermost(bounds, launches, by=[])))
+    inside = inside.filter(pl.col("window") >= 0).with_columns(
+        seq=pl.int_range(pl.len(), dtype=pl.Int64).over("window"),
+        segment=(pl.col("segment").rank("dense").over("window") - 1).cast(pl.Int64),
+    )
+    held = set(inside["window"].unique())
+    kept = [number for number, window in enumerate(found) if number in held or window.key_source == "metadata"]
+    renumbered = {old: new for new, old in enumerate(kept)}
+    inside = inside.with_columns(window=pl.col("window").replace_strict(renumbered, return_dtype=pl.Int64))
+    return shaped(inside, CAPTURED), [found[number] for number in kept]
+
+
+def _streams(device: pl.DataFrame) -> pl.DataFrame:
+    kernels = device.filter(pl.col("work") == "kernel")
+    return shaped(summed(kernels, ["device", "stream"]), STREAM)
+
+
+def _status(trace: Trace) -> str:
+    if trace.losses.reason:
+        return "partial" if trace.events.height else "empty" if _fault_word(trace.losses) == "no-data" else "corrupt"
+    return "ok" if trace.events.height else "empty"
+
+
+def _fault_word(losses: Losses) -> str:
+    """The first word of a loss's reason: `truncated`, `corrupt` or `no-data`."""
+    return (losses.reason or "").partition(":")[0]
+
+
+def _problems(trace: Trace, name: str, damage: str | None) -> list[Problem]:
+    """What is wrong with the file; `damage` are words about the recorder's own label in it."""
+    problems = []
+    if trace.losses.reason:
+        word = _fault_word(trace.losses)
+        problems.append(Problem(Code(word) if word in set(Code) else Code.CORRUPT, trace.losses.reason, name))
+    elif not trace.events.height:
+        problems.append(Problem(Code.NO_DATA, "no-data: a trace without events", name))
+    if damage:
+        problems.append(Problem(Code.CORRUPT, f"its own account of itself cannot be read: {damage}", name))
+    return problems
+
+
+def _device_problems(process: Process, name: str, launched: pl.DataFrame, kernels: pl.DataFrame) -> list[Problem]:
+    flags = process.device["flag"].drop_nulls().value_counts()
+    problems = [
+        Problem(Code(flag), f"{count} device events with {flag.replace('-', ' ')}", name)
+        for flag, count in flags.iter_rows()
+    ]
+    bare = launched.filter(pl.col("correlation").is_not_null())["launch"].n_unique() and not kernels.height
+    if bare and graph_launches(process.calls).height:
+        problems.append(
+            Problem(Code.KERNELS_MISSING, "graphs were launched, and the trace holds none of their kernels", name)
+        )
+    return problems
+
+
+def _unreadable(path: Path, name: str, error: Exception) -> Part:
+    """A file without a trace in it: unreadable, empty, damaged beyond use, or something else altogether."""
+    status, code = _fault(path)
+    role = Role.NOT_A_TRACE
+    return Part(path, (role,), status, hint=name_hint(path), problems=(Problem(code, str(error), name),))
+
+
+def _fault(path: Path) -> tuple[str, Code]:
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return "unreadable", Code.UNREADABLE
+    if not head.strip():
+        return "empty", Code.NO_DATA
+    if head[:2] == b"\x1f\x8b":
+        try:
+            with gzip.open(path) as file:
+                head = file.read(4096)
+        except (OSError, EOFError, zlib.error):
+            return "corrupt", Code.CORRUPT
+        if not head.strip():
+            return "empty", Code.NO_DATA
+    return ("corrupt", Code.CORRUPT) if b'"traceEvents"' in head else ("not-a-trace", Code.NOT_A_TRACE)

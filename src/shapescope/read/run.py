@@ -1,0 +1,166 @@
+"""`open_run`: anybody's folder of traces, or one trace, as tables.
+
+Everything is read at once: the parts of all files, their shapes, launches and replays. What cannot be read is a row of
+`check` and a warning, never an exception, unless the path that was asked for is itself that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from shapescope.errors import InputError
+from shapescope.model import RunManifest
+from shapescope.read.assembly import SHAPE, Assembly, assemble, rank_name
+from shapescope.read.check import CHECK, check_rows, folder_problems
+from shapescope.read.classify import Role
+from shapescope.read.content import with_inferred_sizes
+from shapescope.read.folder import RunFolder, run_folders
+from shapescope.read.foreign import details_hints
+from shapescope.read.frames import empty
+from shapescope.read.kernels import KERNELS, Namer, grouped, kernels_by_launch
+from shapescope.read.nodes import node_rows
+from shapescope.read.part import Part, read_file
+from shapescope.read.problem import Problem
+from shapescope.read.replayed import replayed_kernels
+from shapescope.read.shapes import RECORDED, SHAPES, recorded_rows, shapes
+
+STREAMS = ("file", "rank", "device", "stream", "kernels", "sum_ns", "busy_ns", "span_ns", "idle")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was opened. Tables are polars frames with the columns of the interface; times ns, missing is null.
+
+    Ranks are numbers; a negative rank is one that nothing names (`rank_name` spells it). `assembly`, `replayed` and
+    `executions` are the full frames behind the tables, for analyses.
+    """
+
+    path: Path
+    manifests: tuple[RunManifest, ...]
+    parts: tuple[Part, ...]
+    warnings: tuple[Problem, ...]
+    assembly: Assembly
+    replayed: pl.DataFrame
+    executions: pl.DataFrame
+    kernel_rows: pl.DataFrame
+    shape_rows: pl.DataFrame
+    check_rows: pl.DataFrame
+
+    @property
+    def partial(self) -> bool:
+        """Whether something was lost: a damaged file gives what it can, and the result must say so."""
+        return any(part.status in ("partial", "corrupt", "unreadable", "empty") for part in self.parts)
+
+    def shapes(self) -> pl.DataFrame:
+        """One row a shape and rank."""
+        return _shown(self.shape_rows, list(SHAPES))
+
+    def launches(self) -> pl.DataFrame:
+        """The kernels table by launch: captured launches, kernels per replay, warm-up and eager kernels (`source`)."""
+        return self.kernels("launch")
+
+    def kernels(self, by: str = "launch") -> pl.DataFrame:
+        """The kernels table by launch, kernel, family, class, op or module. UsageError for any other word."""
+        return _shown(grouped(self.kernel_rows, by), list(KERNELS))
+
+    def check(self) -> pl.DataFrame:
+        """One row a file and key: what it is, whose, and what is wrong with it."""
+        return self.check_rows.select(list(CHECK))
+
+    def streams(self) -> pl.DataFrame:
+        """Kernels and times on each stream of each file."""
+        return self.assembly.streams.select(STREAMS)
+
+
+def _shown(rows: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """The table's columns; and the run, where several were opened together."""
+    return rows.select(*columns, *(["run"] if rows["run"].n_unique() > 1 else []))
+
+
+def open_run(path: Path | str, *, stacks: bool = False, namer: Namer | None = None) -> Run:
+    """Open a run folder, a folder of traces, or one trace file.
+
+    `namer` fills the columns `class` and `family`, and counts families; without it they are null. `stacks` keeps the
+    Python stack of each launch. InputError: the path is missing, cannot be read, or is a file without a trace.
+    """
+    path = Path(path)
+    folders = run_folders(path)
+    top = path.parent if path.is_file() else path
+    parts = with_inferred_sizes(_read(folders, top, stacks))
+    if path.is_file():
+        _refuse_unreadable(path, [part for _, _, part in parts])
+    assembly = assemble(parts)
+    replayed, executions = replayed_kernels(assembly)
+    nodes, node_files = node_rows(folders, top, assembly)
+    kernels = kernels_by_launch(assembly, replayed, nodes, namer)
+    each = tuple(part for _, _, part in parts)
+    files = _files(assembly, executions, node_files, top)
+    recorded = pl.concat([empty(RECORDED), *(_recorded(folder, assembly, run) for run, folder in enumerate(folders))])
+    damaged = [number for number, part in enumerate(each) if part.status in ("partial", "corrupt")]
+    table = shapes(assembly, kernels, executions, recorded=recorded, files=files, damaged=damaged)
+    return Run(
+        path=path,
+        manifests=tuple(folder.manifest for folder in folders if folder.manifest),
+        parts=each,
+        warnings=tuple(
+            folder_problems(folders, top, each, assembly, executions=executions, shapes=table, whole=path.is_dir())
+        ),
+        assembly=assembly,
+        replayed=replayed,
+        executions=executions,
+        kernel_rows=kernels,
+        shape_rows=table,
+        check_rows=check_rows(each, assembly),
+    )
+
+
+def _read(folders: Sequence[RunFolder], top: Path, stacks: bool) -> list[tuple[int, str, Part]]:
+    found = []
+    for number, folder in enumerate(folders):
+        stated = {path: details_hints(path) for path in {file.parent for file in folder.traces}}
+        for file in folder.traces:
+            name = file.relative_to(top).as_posix()
+            parts = read_file(file, name, stated=stated[file.parent].get(file.name), stacks=stacks)
+            found += [(number, name, part) for part in parts]
+    return found
+
+
+def _refuse_unreadable(path: Path, parts: Sequence[Part]) -> None:
+    if all(part.roles == (Role.NOT_A_TRACE,) for part in parts):
+        reasons = [problem.message for part in parts for problem in part.problems]
+        raise InputError(reasons[0] if reasons else f"{path} holds no trace")
+
+
+def _recorded(folder: RunFolder, assembly: Assembly, run: int) -> pl.DataFrame:
+    requested = folder.manifest.requested if folder.manifest else ()
+    return recorded_rows(run, folder.rows, requested, _ranks(folder, assembly, run))
+
+
+def _ranks(folder: RunFolder, assembly: Assembly, run: int) -> list[int]:
+    """The ranks from which a requested shape is expected: those of the world that recorded, else those seen."""
+    if folder.manifest is not None and folder.manifest.world_size > 1:
+        return list(range(folder.manifest.world_size))
+    seen = {row.rank.rank for row in folder.rows} | set(
+        assembly.parts.filter(pl.col("run") == run)["rank"].drop_nulls()
+    )
+    return sorted(rank for rank in seen if rank >= 0) or [0]
+
+
+def _files(assembly: Assembly, executions: pl.DataFrame, node_files: pl.DataFrame, top: Path) -> pl.DataFrame:
+    """Which files speak of which shape, with their size on disk."""
+    names = assembly.parts.select("part", "file")
+    replays = executions.select(*SHAPE, "part").unique(maintain_order=True).join(names, on="part", how="left")
+    labelled = assembly.parts.filter(pl.col("size").is_not_null()).select(*SHAPE, "part", "file")
+    captures = assembly.windows.select(*SHAPE, "part", "file")
+    rows = pl.concat(
+        [captures, replays.select(*SHAPE, "part", "file"), labelled, node_files.select(*SHAPE, "part", "file")]
+    )
+    sizes = {name: (top / name).stat().st_size for name in rows["file"].unique()}
+    return rows.with_columns(bytes=pl.Series([sizes[name] for name in rows["file"]], dtype=pl.Int64))
+
+
+__all__ = ["Run", "open_run", "rank_name"]
