@@ -258,9 +258,7 @@ def test_expert_layer_lies_within_its_bounds_for_any_routing(
     tokens: int, experts: int, width: int, inner: int, data: st.DataObject
 ) -> None:
     width, k = 16 * width, data.draw(st.integers(1, experts - 1))
-    routes = data.draw(
-        st.lists(st.permutations(range(experts)).map(lambda p: p[:k]), min_size=tokens, max_size=tokens)
-    )
+    routes = data.draw(st.lists(st.permutations(range(experts)).map(lambda p: p[:k]), min_size=tokens, max_size=tokens))
     hidden, w1, w2 = empty(tokens, width), empty(experts, 2 * inner, width), empty(experts, width, inner)
     chosen = empty(tokens, k, dtype=torch.float32), empty(tokens, k, dtype=torch.int32)
     cost = priced("vllm::outplace_fused_experts", hidden, w1, w2, *chosen)
@@ -320,9 +318,7 @@ def test_gated_activation_halves_its_input(rows: int, size: int, listed: bool) -
 
 
 @given(small, st.integers(1, 8), st.integers(1, 8), st.sampled_from([32, 64]), st.sampled_from([32, 64]))
-def test_rotary_turns_the_rotated_part_in_place(
-    tokens: int, heads: int, kv: int, head: int, rotated: int
-) -> None:
+def test_rotary_turns_the_rotated_part_in_place(tokens: int, heads: int, kv: int, head: int, rotated: int) -> None:
     rotated = min(rotated, head)
     q, k = empty(tokens, heads * head), empty(tokens, kv * head)
     table, positions = empty(5000, rotated), empty(tokens, dtype=torch.int64)
@@ -359,9 +355,7 @@ def test_binary_ops_broadcast_and_promote_like_torch(
     assert (cost.flops, cost.bytes) == (rows * size, traffic)
 
 
-@given(
-    st.sampled_from(["sum", "mean", "amax", "argmax", "any"]), small, small, st.sampled_from([None, -1, 0])
-)
+@given(st.sampled_from(["sum", "mean", "amax", "argmax", "any"]), small, small, st.sampled_from([None, -1, 0]))
 def test_reductions_agree_with_torchs_sizes(name: str, rows: int, size: int, dim: int | None) -> None:
     x = empty(rows, size, dtype=torch.bool if name == "any" else torch.float32)
     function = getattr(torch, name)
@@ -388,17 +382,13 @@ def test_moves_agree_with_torchs_sizes(rows: int, size: int, table: int, dtype: 
     cost = priced("aten::gather", weight, 0, wide, False, x)
     assert (cost.bytes, cost.bytes_upper) == (traffic, traffic - 8 * rows + 8 * rows * size)
     values = torch.topk(x, min(3, size))
-    assert priced("aten::topk", x, min(3, size), -1).bytes == sum(
-        t.numel() * t.element_size() for t in (x, *values)
-    )
+    assert priced("aten::topk", x, min(3, size), -1).bytes == sum(t.numel() * t.element_size() for t in (x, *values))
 
 
 @given(small, st.integers(1, 8), st.sampled_from([torch.bfloat16, torch.uint8]))
 def test_cache_writes_cost_the_new_rows_not_the_cache(tokens: int, heads: int, kept: torch.dtype) -> None:
     fresh, cache = empty(tokens, heads, 64), empty(7001, 16, heads, 64, dtype=kept)
-    cost = priced(
-        "_C_cache_ops::reshape_and_cache_flash", fresh, fresh, cache, cache, empty(tokens, dtype=torch.int64)
-    )
+    cost = priced("_C_cache_ops::reshape_and_cache_flash", fresh, fresh, cache, cache, empty(tokens, dtype=torch.int64))
     assert cost.bytes == 8 * tokens + 2 * fresh.numel() * (2 + cache.element_size())
 
 

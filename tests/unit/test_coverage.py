@@ -22,11 +22,7 @@ def sizes(*captured: int, unit: str = "requests", **measured: Any) -> pl.DataFra
 
 
 def steps(*traffic: tuple[int | None, int, bool], unit: str = "requests") -> pl.DataFrame:
-    rows = [
-        {"real_size": real, "unit": unit, "eager": eager}
-        for real, count, eager in traffic
-        for _ in range(count)
-    ]
+    rows = [{"real_size": real, "unit": unit, "eager": eager} for real, count, eager in traffic for _ in range(count)]
     return pl.DataFrame(rows, schema={"real_size": pl.Int64, "unit": pl.String, "eager": pl.Boolean})
 
 
@@ -82,9 +78,7 @@ def test_case_18_unknown_real_sizes_are_not_guessed() -> None:
 
 
 def test_an_addition_carries_the_measured_cost_of_its_neighbour() -> None:
-    captured = sizes(
-        *CAPTURED, memory_bytes=[s << 20 for s in CAPTURED], capture_ns=[s * 1000 for s in CAPTURED]
-    )
+    captured = sizes(*CAPTURED, memory_bytes=[s << 20 for s in CAPTURED], capture_ns=[s * 1000 for s in CAPTURED])
     result = coverage(captured, steps(*TRAFFIC))
     assert [(add.size, add.memory_bytes, add.capture_ns, add.cost_of) for add in result.additions] == [
         (42, 40 << 20, 40_000, 40),
@@ -121,9 +115,7 @@ def test_an_addition_saves_exactly_what_it_promises(captured: list[int], seen: l
         return
     (add,) = before.additions
     largest = max(*captured, add.size)
-    after = coverage(
-        sizes(*captured, add.size), steps(*((real, n, real > largest) for real, n, _ in traffic))
-    )
+    after = coverage(sizes(*captured, add.size), steps(*((real, n, real > largest) for real, n, _ in traffic)))
     assert (before.eager_steps or 0) - (after.eager_steps or 0) == add.saved_eager_steps
     extra = sum(n * (add.size - real) for real, n, eager in traffic if eager and real <= add.size)
     assert (before.padded_slots or 0) + extra - (after.padded_slots or 0) == add.saved_slots

@@ -85,9 +85,7 @@ def test_a_lost_collective_costs_no_more_than_itself(lost: int) -> None:
 
 def test_ranks_that_enter_together_are_not_late() -> None:
     rows = [
-        (rank, BASE, 1_000_000 * k + rank * 900, 30_000, "all_gather", 8, None)
-        for k in range(9)
-        for rank in (0, 1)
+        (rank, BASE, 1_000_000 * k + rank * 900, 30_000, "all_gather", 8, None) for k in range(9) for rank in (0, 1)
     ]
     assert kinds(ranks(pl.DataFrame(rows, schema=FRAME, orient="row"))) == []
 

@@ -120,9 +120,7 @@ def test_kernels_of_one_call_are_summed_and_calls_are_averaged() -> None:
     assert (row["calls"], row["time_ns"]) == (2, 110_000)
 
 
-@pytest.mark.parametrize(
-    ("ids", "calls"), [((1, 1, 1, 1), 1), ((1, 2, 3, 4), 4), ((1, 1, 2, 2), 2), (None, 4)]
-)
+@pytest.mark.parametrize(("ids", "calls"), [((1, 1, 1, 1), 1), ((1, 2, 3, 4), 4), ((1, 1, 2, 2), 2), (None, 4)])
 def test_call_ids_outrank_the_repetition_of_names(ids: tuple[int, ...] | None, calls: int) -> None:
     rows = [kernel(op_call=ids[i]) if ids else kernel() for i in range(4)]
     row = only(of(*rows))
@@ -141,18 +139,14 @@ def test_streams_that_interleave_do_not_tear_a_call_apart() -> None:
 
 
 def test_fp32_products_are_held_against_tf32_and_say_so() -> None:
-    row = only(
-        of(kernel(types=json.dumps(["float"] * 2), dims="[[4096,4096],[4096,4096]]", time_ns=1_000_000))
-    )
+    row = only(of(kernel(types=json.dumps(["float"] * 2), dims="[[4096,4096],[4096,4096]]", time_ns=1_000_000)))
     assert row["attainment"] == pytest.approx(2 * 4096**3 / 653.7e12 / 1e-3)
     assert "tf32" in row["note"]
 
 
 def test_a_work_without_an_upper_bound_has_no_bound_and_no_upper_attainment() -> None:
     dims, types = "[[4,8,64],[4,2,64],[4,2,64],[4,8,64]]", json.dumps(["c10::BFloat16"] * 4)
-    row = only(
-        of(kernel(op="vllm::unified_attention_with_output", dims=dims, types=types, size=4, real_size=4))
-    )
+    row = only(of(kernel(op="vllm::unified_attention_with_output", dims=dims, types=types, size=4, real_size=4)))
     assert row["flops"] == 4 * 4 * 8 * 64 and row["flops_upper"] is None
     assert row["attainment"] > 0 and row["attainment_upper"] is None and row["bound"] is None
 
@@ -176,9 +170,7 @@ def test_a_doubtful_join_is_listed_by_kernel_and_never_priced(status: str) -> No
 def test_dummy_replays_are_no_serving_times_of_attention() -> None:
     dims, types = "[[4,8,64],[4,8,64],[4,8,64],[4,8,64]]", json.dumps(["c10::BFloat16"] * 4)
     fields = {"op": "vllm::unified_attention", "dims": dims, "types": types, "class": "attention", "size": 4}
-    result = of(
-        kernel(source="replay-dummy", context_len=1, real_size=4, **fields), kernel(source="replay-dummy")
-    )
+    result = of(kernel(source="replay-dummy", context_len=1, real_size=4, **fields), kernel(source="replay-dummy"))
     attention = result.rows.filter(pl.col("class") == "attention").row(0, named=True)
     assert attention["problems"] == ["dummy-inputs"]
     assert attention["note"] == "context length 1"

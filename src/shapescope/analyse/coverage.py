@@ -117,9 +117,7 @@ def coverage(
     eager_known = steps.filter(pl.col("eager").is_not_null())
     added = tuple(_additions(captured, sizes, traffic, additions))
     warnings = tuple(_warnings(captured, steps, comparable, known, [*sizes, *requested]))
-    executed = (
-        None if known.is_empty() else sum(size * count for (_, size), count in traffic.replayed.items())
-    )
+    executed = None if known.is_empty() else sum(size * count for (_, size), count in traffic.replayed.items())
     padded = None if known.is_empty() else sum((s - real) * n for (real, s), n in traffic.replayed.items())
     return CoverageResult(
         rows=pl.DataFrame([*_step_rows(traffic, unit), *_add_rows(added, unit)], schema=SCHEMA),
@@ -138,9 +136,7 @@ def _traffic(steps: pl.DataFrame, sizes: Sequence[int]) -> _Traffic:
     eager: Counter[int] = Counter()
     replayed: Counter[tuple[int, int]] = Counter()
     stated = steps["size"].to_list() if "size" in steps.columns else [None] * steps.height
-    for real, is_eager, size in zip(
-        steps["real_size"].to_list(), steps["eager"].to_list(), stated, strict=True
-    ):
+    for real, is_eager, size in zip(steps["real_size"].to_list(), steps["eager"].to_list(), stated, strict=True):
         fitting = size if size is not None else _fit(sizes, real)
         if is_eager or fitting is None:
             eager[real] += 1
@@ -190,15 +186,12 @@ def _gain(size: int, have: Sequence[int], traffic: _Traffic) -> tuple[int, int, 
     return eager, slots, steps + eager
 
 
-def _measured(
-    captured: pl.DataFrame, sizes: Sequence[int], size: int
-) -> tuple[int | None, int | None, int | None]:
+def _measured(captured: pl.DataFrame, sizes: Sequence[int], size: int) -> tuple[int | None, int | None, int | None]:
     """What the nearest captured size cost: memory, capture time, and which size that is."""
     neighbour = _fit(sizes, size) or max(sizes, default=None)
     row = captured.filter(pl.col("size") == neighbour)
     memory, time = (
-        row[name].drop_nulls().max() if name in row.columns else None
-        for name in ("memory_bytes", "capture_ns")
+        row[name].drop_nulls().max() if name in row.columns else None for name in ("memory_bytes", "capture_ns")
     )
     if memory is None and time is None:
         return None, None, None

@@ -39,9 +39,7 @@ class Device:
 
     def allows(self, properties: Mapping[str, Any]) -> bool:
         """Do memory, capability and processor count of a trace, as far as stated, fit this model?"""
-        memory, major, processors = (
-            properties.get(field) for field in ("totalGlobalMem", "computeMajor", "numSms")
-        )
+        memory, major, processors = (properties.get(field) for field in ("totalGlobalMem", "computeMajor", "numSms"))
         if memory and not self.gib[0] <= memory / GIB <= self.gib[1]:
             return False
         if major and f"{major}.{properties.get('computeMinor', 0)}" != self.capability:

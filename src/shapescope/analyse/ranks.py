@@ -106,9 +106,7 @@ def ranks(
     what the traces state.
     """
     frame = collectives.with_columns(
-        pl.lit(None).alias(name)
-        for name in ("size", "dims", "group", "opened_ns")
-        if name not in collectives.columns
+        pl.lit(None).alias(name) for name in ("size", "dims", "group", "opened_ns") if name not in collectives.columns
     )
     seen = sorted({*frame["rank"].to_list(), *(kernels["rank"].to_list() if kernels is not None else ())})
     baseless = sorted(set(frame.filter(pl.col("base_ns").is_null())["rank"].to_list()))
@@ -121,9 +119,7 @@ def ranks(
     return RanksResult(pl.DataFrame(rows, schema=SCHEMA), bool(warnings), warnings)
 
 
-def _warnings(
-    seen: Sequence[int], baseless: Sequence[int], world_size: int | None
-) -> Iterator[tuple[str, str]]:
+def _warnings(seen: Sequence[int], baseless: Sequence[int], world_size: int | None) -> Iterator[tuple[str, str]]:
     if world_size is not None and (missing := sorted(set(range(world_size)) - set(seen))):
         yield "rank-missing", f"No trace of rank {', '.join(map(str, missing))} (world size {world_size})."
     if len(seen) < 2:

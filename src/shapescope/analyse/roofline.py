@@ -188,14 +188,10 @@ def _judge(row: dict[str, Any], math: str | None, device: Device) -> None:
     row["attainment"] = attainment
     row["attainment_upper"] = upper if bounded and upper <= 1 else None
     if math == "fp32" and "tf32" in device.peak:
-        row["note"] = "; ".join(
-            filter(None, (row["note"], "roof of tf32, which the trace does not rule out"))
-        )
+        row["note"] = "; ".join(filter(None, (row["note"], "roof of tf32, which the trace does not rule out")))
 
 
-def _least_ns(
-    flops: int | None, moved: int | None, math: str | None, device: Device
-) -> tuple[float, float] | None:
+def _least_ns(flops: int | None, moved: int | None, math: str | None, device: Device) -> tuple[float, float] | None:
     """Least times of the work at its peak and of the traffic at full bandwidth; unknown work counts as none.
 
     fp32 products may run as tf32, which no trace tells: their roof is the higher one.

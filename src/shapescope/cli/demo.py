@@ -72,12 +72,16 @@ def _record(
     from shapescope.errors import MissingDependencyError
 
     try:
+        import torch
+
         from shapescope.device import open_device
         from shapescope.engines.decode.model import load_model
         from shapescope.engines.decode.record import record_decode
     except ImportError as error:
         raise MissingDependencyError(error.name or "torch", "record") from error
     where = open_device(device, keep_graphs=True)
+    if where.kind == "cpu":
+        torch.set_num_threads(1)  # so that two runs of the same code take the same time, whatever else the machine does
     if not quiet:
         print(f"Capturing {model} at {', '.join(map(str, sizes))} requests on {where.name} ..", file=sys.stderr)
     loaded = load_model(model, device=where.torch_device)

@@ -56,6 +56,6 @@ def kernels(
             quiet=quiet,
             verbose=verbose,
             no_color=no_color,
-            columns=tables.KERNELS_SHOWN,
+            columns=tables.KERNELS_SHOWN[by.value],
         )
     )

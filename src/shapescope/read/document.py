@@ -128,7 +128,11 @@ class Document:
             raise InputError(f"{path}: a JSON list, but not of profiler events")
         lost_bytes = decoded.lost_bytes + bytes_behind
         list_ended, metadata = self._list_ended, self._metadata
-        if not list_ended and damage is None and (tail := find_tail(b"".join(self._recent)[-_RECENT_BYTES:])) is not None:
+        if (
+            not list_ended
+            and damage is None
+            and (tail := find_tail(b"".join(self._recent)[-_RECENT_BYTES:])) is not None
+        ):
             list_ended, lost_bytes = True, max(0, lost_bytes - len(tail) - 1)
             metadata = (parse_metadata(bytes(self._head), tail) or (None, 0))[0]
         reason = damage

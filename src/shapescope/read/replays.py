@@ -17,7 +17,7 @@ from shapescope.read.processes import Process
 from shapescope.read.spans import Step, parse_step
 from shapescope.read.tables import LAUNCH, launch_rows, picked, with_calls
 from shapescope.read.tape import executed_ops
-from shapescope.store.spans import Mark
+from shapescope.store.spans import COPY_BACK_SPAN, Mark
 
 STEP: Schema = {
     "step": pl.Int64,
@@ -119,9 +119,10 @@ def replayed_kernels(process: Process, replays: pl.DataFrame) -> pl.DataFrame:
 
 
 def _replayed_ops(process: Process, replays: pl.DataFrame) -> pl.DataFrame:
-    """On a CPU the outermost ops inside a replay span are its kernels."""
+    """On a CPU the outermost ops inside a replay span are its kernels, but for what the tape adds on its own account."""
+    added = innermost(process.spans.filter(pl.col("name") == COPY_BACK_SPAN), process.ops)
     around = innermost(replays, process.ops)
-    inside = executed_ops(process.ops.filter(pl.Series(around >= 0)))
+    inside = executed_ops(process.ops.filter(pl.Series((around >= 0) & (added < 0))))
     launch = innermost(replays, inside)
     described = inside.with_columns(
         picked(replays["segment"], launch).alias("segment"),

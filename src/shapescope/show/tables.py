@@ -14,17 +14,23 @@ from shapescope.show.result import Result
 # What a table shows without -v; JSON, CSV and Markdown hold every column.
 SHAPES_SHOWN = (
     "runner", "size", "variant", "rank", "launches", "kernels", "time_ns", "time_p10_ns", "time_p90_ns",
-    "time_per_token_ns", "time_source", "context_len", "capture_ns", "memory_bytes", "status",
+    "time_per_token_ns", "context_len", "capture_ns", "memory_bytes", "status",
 )  # fmt: skip
 DEMO_SHOWN = (
-    "size", "context_len", "launches", "kernels", "time_ns", "time_p10_ns", "time_p90_ns", "time_per_token_ns", "capture_ns",
-    "status",
+    "size", "context_len", "launches", "kernels", "time_ns", "time_p10_ns", "time_p90_ns", "time_per_token_ns",
+    "capture_ns", "status",
 )  # fmt: skip
-KERNELS_SHOWN = (
-    "runner", "size", "rank", "seq", "kernel", "family", "class", "op", "dims", "module", "grid", "calls", "time_ns",
-    "share", "source",
-)  # fmt: skip
-CHECK_SHOWN = ("file", "role", "key", "key_source", "inferred_key", "rank", "events", "lost", "status")
+CHECK_SHOWN = ("file", "role", "key", "inferred_key", "rank", "events", "lost", "status")
+_PLACE = ("runner", "size", "variant", "rank")
+_GROUPED = ("calls", "time_ns", "share", "source")
+KERNELS_SHOWN = {
+    "launch": (*_PLACE, "seq", "kernel", "op", "dims", "module", "time_ns", "source"),
+    "kernel": (*_PLACE, "kernel", "class", *_GROUPED),
+    "family": (*_PLACE, "family", "class", *_GROUPED),
+    "class": (*_PLACE, "class", *_GROUPED),
+    "op": (*_PLACE, "op", *_GROUPED),
+    "module": (*_PLACE, "module", *_GROUPED),
+}
 
 # Columns that hold JSON text in frames and plain lists in results.
 _JSON = frozenset({"dims", "types", "grid", "block", "strides"})

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 DASH = "–"
-_TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
-_BYTE_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_SHARES = frozenset({"share", "attainment", "attainment_upper", "padding", "completeness", "confidence"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of display, and how many of the stored unit it holds."""
+
+    name: str
+    size: float
+
+    def number(self, value: float) -> str:
+        scaled = value / self.size
+        return f"{scaled:,.0f}" if self.size == 1 or abs(scaled) >= 1000 else f"{scaled:.2f}"
+
+
+_TIMES = (Unit("s", 1e9), Unit("ms", 1e6), Unit("us", 1e3), Unit("ns", 1))
+_SIZES = (Unit("GiB", 1 << 30), Unit("MiB", 1 << 20), Unit("KiB", 1 << 10), Unit("B", 1))
+
+
+def _units(column: str) -> tuple[Unit, ...] | None:
+    if column.endswith("_ns"):
+        return _TIMES
+    return _SIZES if column.endswith("bytes") or column == "bytes_on_disk" else None
+
+
+def column_unit(column: str, values: Sequence[Any]) -> Unit | None:
+    """The unit in which a whole column reads well: that of its median; None for what is no time or size."""
+    units = _units(column)
+    numbers = [abs(value) for value in values if isinstance(value, (int, float))]
+    return None if units is None or not numbers else _fitting(units, median(numbers))
+
+
+def _fitting(units: tuple[Unit, ...], value: float) -> Unit:
+    return next((unit for unit in units if abs(value) >= unit.size), units[-1])
 
 
 def readable(column: str, value: Any) -> str:
     """A cell's text by its column's name: `*_ns` as time, `*_bytes` as size, shares as percent; missing as a dash."""
     if value is None or value == "":
         return DASH
-    if column.endswith("_ns"):
-        return _scaled(value, _TIME_UNITS, "ns")
-    if column.endswith("bytes") or column == "bytes_on_disk":
-        return _scaled(value, _BYTE_UNITS, "B")
+    if (units := _units(column)) is not None and isinstance(value, (int, float)):
+        unit = _fitting(units, value)
+        return f"{unit.number(value)} {unit.name}"
     if column in _SHARES or column.endswith("_share"):
         return f"{value:.1%}"
     if isinstance(value, bool):
@@ -24,20 +58,10 @@ def readable(column: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value)) or DASH
+        return printable(" ".join(map(str, value))) or DASH
     return printable(str(value))
-
-
-_SHARES = frozenset({"share", "attainment", "attainment_upper", "padding", "completeness", "confidence"})
 
 
 def printable(text: str) -> str:
     """Control characters (terminal escapes among them) and direction marks as visible escapes."""
     return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in text)
-
-
-def _scaled(value: float, units: tuple[tuple[float, str], ...], smallest: str) -> str:
-    for size, name in units:
-        if abs(value) >= size:
-            return f"{value / size:.2f} {name}"
-    return f"{value:g} {smallest}"

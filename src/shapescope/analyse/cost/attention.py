@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from shapescope.analyse.cost.model import MATH, Call, Cost, Tensor, moved
 from shapescope.analyse.cost.work import Lengths
 
-_DENSE = (
-    r"^aten::(scaled_dot_product_attention|_scaled_dot_product_\w+|_(flash|efficient)_attention_forward)$"
-)
+_DENSE = r"^aten::(scaled_dot_product_attention|_scaled_dot_product_\w+|_(flash|efficient)_attention_forward)$"
 _BACKWARD = r"backward"
 # vLLM's own list out, (sums, maxima, partial out,) query, key cache, value cache, .., block tables, ..: where
 # the query and the tables are.
@@ -49,9 +47,7 @@ class Heads:
         row = None if self.kv_bits is None else self.kv * stored * self.kv_bits // 8
         flops, flops_upper = (None if count is None else per_pair * count for count in pairs)
         lower, upper = (
-            None
-            if count is None or row is None or self.fixed_bytes is None
-            else self.fixed_bytes + row * count
+            None if count is None or row is None or self.fixed_bytes is None else self.fixed_bytes + row * count
             for count in keys
         )
         return Cost(flops, flops_upper, lower, upper, self.math, self.tokens, note=note, real=real)
@@ -66,9 +62,7 @@ def attention_cost(call: Call) -> Cost | None:
     for pattern, query_at, table_at in _PAGED:
         if call.matches(pattern):
             return _vllm_paged(call, query_at, table_at)
-    if call.kernel_class == "attention" or call.matches(
-        r"attention|flash_attn|fmha|mla_decode|::fwd(_kvcache)?"
-    ):
+    if call.kernel_class == "attention" or call.matches(r"attention|flash_attn|fmha|mla_decode|::fwd(_kvcache)?"):
         return _by_shapes(call)
     return None
 
@@ -126,9 +120,7 @@ def _vllm_paged(call: Call, query_at: int, table_at: int) -> Cost | None:
     if q is None or cache is None or len(q.shape) != 3 or len(cache.shape) < 4:
         return None
     size = q.shape[2]
-    heads = Heads(
-        q.shape[1], cache.shape[1], size, size, cache.bits, moved(q, q), MATH.get(q.type), q.shape[0]
-    )
+    heads = Heads(q.shape[1], cache.shape[1], size, size, cache.bits, moved(q, q), MATH.get(q.type), q.shape[0])
     page = cache.shape[-1]
     room = table.numel * page if table is not None else cache.shape[0] * page
     return _with_lengths(call, heads, min(room, cache.shape[0] * page * q.shape[0]))
@@ -200,14 +192,10 @@ def _with_lengths(call: Call, heads: Heads, capacity: int | None) -> Cost | None
     tokens = heads.tokens
     if call.context_len is not None:
         keys_read = tokens * call.context_len
-        return heads.cost(
-            (keys_read, keys_read), (keys_read, keys_read), f"context length {call.context_len}"
-        )
+        return heads.cost((keys_read, keys_read), (keys_read, keys_read), f"context length {call.context_len}")
     if capacity is None:
         return heads.cost((tokens, None), (tokens, None), "context-unknown: one token or more")
-    return heads.cost(
-        (tokens, tokens * capacity), (tokens, capacity), "context-unknown: one token to all of the cache"
-    )
+    return heads.cost((tokens, tokens * capacity), (tokens, capacity), "context-unknown: one token to all of the cache")
 
 
 def _lengths(call: Call) -> list[Lengths]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from shapescope.analyse.cost.model import MESSAGE, Call, Cost
 
-_NAMES = (
-    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast_|::(send|recv)|record_param_comms|nccl:"
-)
+_NAMES = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast_|::(send|recv)|record_param_comms|nccl:"
 
 
 def collective_cost(call: Call) -> Cost | None:

@@ -187,9 +187,7 @@ class Call:
         return re.search(pattern, self.op) is not None
 
 
-def parse_arguments(
-    dims: Sequence[object], types: Sequence[str]
-) -> tuple[Tensor | tuple[Tensor, ...] | None, ...]:
+def parse_arguments(dims: Sequence[object], types: Sequence[str]) -> tuple[Tensor | tuple[Tensor, ...] | None, ...]:
     """`Input Dims` and `Input type` as arguments. A 0-dim tensor has dims [] like a scalar, but an element
     type.
     """

@@ -36,9 +36,7 @@ def streaming_cost(call: Call) -> Cost | None:
         return None
     named = max((t.numel for t in tensors if t.is_index), default=None)
     least = [_part(t, named) for t in tensors]
-    return Cost(
-        None, None, moved(*least), moved(*tensors), None, _leading(tensors[0]), note="by kernel class"
-    )
+    return Cost(None, None, moved(*least), moved(*tensors), None, _leading(tensors[0]), note="by kernel class")
 
 
 def _part(tensor: Tensor, named: int | None) -> Tensor:

@@ -94,9 +94,7 @@ def _rotary(call: Call) -> Cost | None:
     if positions is None or table is None:
         return None
     tokens = positions.numel
-    turned = [
-        t for t in call.tensors if t is not table and not t.is_index and t.numel and t.shape[0] == tokens
-    ]
+    turned = [t for t in call.tensors if t is not table and not t.is_index and t.numel and t.shape[0] == tokens]
     if not turned:
         return None
     heads = [int(text) for text in call.concrete if text.isdigit() and int(text) >= table.shape[1]]

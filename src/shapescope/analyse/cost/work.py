@@ -51,9 +51,7 @@ def step_work(span: str | None) -> Work | None:
         return None
     phase, batch, tokens = step[1], int(step[2]), step[3]
     context_tokens = int(tokens) if tokens and phase == "EXTEND" else None
-    return Work(
-        _lengths(fields, "c", context_tokens), _lengths(fields, "g", batch if phase == "DECODE" else None)
-    )
+    return Work(_lengths(fields, "c", context_tokens), _lengths(fields, "g", batch if phase == "DECODE" else None))
 
 
 def _lengths(fields: dict[tuple[str, str], int], kind: str, tokens: int | None) -> Lengths:
