@@ -25,6 +25,7 @@ DETAIL = "SHAPESCOPE_DETAIL"
 EVIDENCE = "SHAPESCOPE_EVIDENCE"
 MEASURE = "SHAPESCOPE_MEASURE"
 DISCOVER = "SHAPESCOPE_DISCOVER"
+DEVICE_ACTIVITY = "SHAPESCOPE_DEVICE_ACTIVITY"
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
@@ -50,6 +51,7 @@ class Detail(StrEnum):
 class RecordingSettings:
     """What to record, and where to. `evidence` None means what the device is good for; `measure` counts timed replays.
 
+    `device_activity` None means as the device needs it: with it, a capture window on NVIDIA records CUPTI's activities too.
     `combined_won` tells that both trace switches were set, so that the recorder can say which one counts.
     """
 
@@ -59,6 +61,7 @@ class RecordingSettings:
     evidence: frozenset[Evidence] | None = None
     measure: int | None = None
     discover: tuple[str, ...] = ()
+    device_activity: bool | None = None
     combined_won: bool = False
 
 
@@ -76,6 +79,7 @@ def recording_settings(
         evidence=_evidence(values),
         measure=_count(values, MEASURE),
         discover=_words(values, DISCOVER),
+        device_activity=_switch(values, DEVICE_ACTIVITY) if values.get(DEVICE_ACTIVITY) else None,
         combined_won=combined and per_shape,
     )
 
@@ -89,7 +93,7 @@ def _mode(combined: bool, per_shape: bool, master: bool) -> Mode:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    names = (MASTER, PER_SHAPE, COMBINED, FOLDER, DETAIL, EVIDENCE, MEASURE, DISCOVER)
+    names = (MASTER, PER_SHAPE, COMBINED, FOLDER, DETAIL, EVIDENCE, MEASURE, DISCOVER, DEVICE_ACTIVITY)
     return {name: environment[name] for name in names if name in environment}
 
 
@@ -103,6 +107,7 @@ _TOML = {
     "evidence": EVIDENCE,
     "measure": MEASURE,
     "discover": DISCOVER,
+    "device_activity": DEVICE_ACTIVITY,
 }
 
 

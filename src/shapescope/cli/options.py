@@ -28,7 +28,10 @@ class Format(StrEnum):
 
 
 RunArgument = Annotated[
-    Path, typer.Argument(help="A run folder, a folder of anybody's traces, or one trace file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="RUN", help="A run folder, a folder of anybody's traces, or one trace file.", show_default=False
+    ),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print the result.")]
 TopOption = Annotated[

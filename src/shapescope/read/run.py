@@ -132,7 +132,8 @@ def _read(folders: Sequence[RunFolder], top: Path, stacks: bool) -> list[tuple[i
 def _refuse_unreadable(path: Path, parts: Sequence[Part]) -> None:
     if all(part.roles == (Role.NOT_A_TRACE,) for part in parts):
         reasons = [problem.message for part in parts for problem in part.problems]
-        raise InputError(reasons[0] if reasons else f"{path} holds no trace")
+        reason = reasons[0] if reasons else "no trace in it"
+        raise InputError(reason if str(path) in reason else f"{path}: {reason}")
 
 
 def _recorded(folder: RunFolder, assembly: Assembly, run: int) -> pl.DataFrame:

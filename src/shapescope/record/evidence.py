@@ -25,9 +25,16 @@ def default_evidence(device_kind: str) -> frozenset[Evidence]:
     return _DEFAULTS[device_kind]
 
 
-def default_activities(device_kind: str, evidence: Evidence = Evidence.CAPTURE) -> frozenset[ProfilerActivity]:
-    """Replays and warm-ups need the device's own records; so does a capture on HIP, whose launches carry the names."""
+def activities(
+    device_kind: str, evidence: Evidence = Evidence.CAPTURE, asked: bool | None = None
+) -> frozenset[ProfilerActivity]:
+    """Replays and warm-ups need the device's own records; so does a capture on HIP, whose launches carry the names.
+
+    `asked` decides for captures where it is not None.
+    """
     on_device = device_kind == "hip" or (device_kind == "cuda" and evidence is not Evidence.CAPTURE)
+    if asked is not None and evidence is Evidence.CAPTURE:
+        on_device = asked and device_kind != "cpu"
     return frozenset({ProfilerActivity.CPU, ProfilerActivity.CUDA} if on_device else {ProfilerActivity.CPU})
 
 

@@ -12,10 +12,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 import torch
+from torch.profiler import ProfilerActivity
 
 from shapescope.device import Device, Graph
 from shapescope.model import Evidence, GraphKey, ManifestRow, Rank, Status, Timing
-from shapescope.record.evidence import default_activities, default_evidence, write_nodes
+from shapescope.record.evidence import activities, default_evidence, write_nodes
 from shapescope.record.export import Exported, publish_trace, save_raw
 from shapescope.record.exporter import Exporter
 from shapescope.record.guard import Guard, log
@@ -138,9 +139,7 @@ class CaptureProfiler:
                 log.warning("%s is not recorded: another profiler is active", recording.label)
             elif self.settings.mode in (Mode.PER_SHAPE, Mode.SUMMARY):
                 self._exporter.settle()
-                recording.window = Window.open(
-                    self._detail_now(), default_activities(self.device.kind, recording.evidence)
-                )
+                recording.window = Window.open(self._detail_now(), self._activities(recording.evidence))
                 recording.window.enter(recording.mark, recording.identity(self.session.run_id))
         recording.started()
 
@@ -219,6 +218,9 @@ class CaptureProfiler:
         with recording.guard("reading memory"):
             recording.memory = memory_between(recording.order, recording.memory_before, self.device.memory())
 
+    def _activities(self, evidence: Evidence) -> frozenset[ProfilerActivity]:
+        return activities(self.device.kind, evidence, self.settings.device_activity)
+
     def _detail_now(self) -> Detail:
         return Detail.LIGHT if self.settings.mode is Mode.SUMMARY else self._detail
 
@@ -231,7 +233,7 @@ class CaptureProfiler:
             if profiler_active():
                 log.warning("%s is not recorded: another profiler is active", name)
             else:
-                self._combined = Window.open(self._detail, default_activities(self.device.kind))
+                self._combined = Window.open(self._detail, self._activities(Evidence.CAPTURE))
 
     def _close_combined(self, name: str) -> None:
         window, self._combined = self._combined, None
