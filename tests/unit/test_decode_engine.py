@@ -51,7 +51,7 @@ def test_a_replay_equals_eager_to_the_bit(model: Any) -> None:
     engine = DecodeEngine(model, [4], max_length=32)
     engine.capture()
     for _ in range(3):
-        ids, positions = torch.randint(3, 8000, (4,)), torch.randint(0, 31, (4,))
+        ids, positions = torch.randint(3, 8000, (4, 1)), torch.randint(0, 31, (4, 1))
         replayed = engine.runner(ids=ids, positions=positions, rows=torch.arange(4)).output.clone()
         with torch.no_grad():
             assert torch.equal(replayed, engine.step(ids, positions, torch.arange(4)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,19 @@ if TYPE_CHECKING:
     from shapescope.settings import RecordingSettings
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What to capture."""
+
+    model: str
+    sizes: list[int]
+    contexts: list[int]
+    device: str
+    backend: str
+    tensor_parallel: int
+    draft: bool
+
+
 def demo(
     model: Annotated[str, typer.Option(help="qwen3-tiny, llama-tiny, or the folder of a causal LM.")] = "qwen3-tiny",
     sizes: Annotated[str, typer.Option(help="Batch sizes to capture.")] = "1,2,4,8,16",
@@ -23,6 +37,8 @@ def demo(
         str, typer.Option(help="auto, full (device graph), tape (CPU), segmented or compiled.")
     ] = "auto",
     detail: Annotated[str, typer.Option(help="full: shapes, stacks and memory; light: shapes.")] = "full",
+    tp: Annotated[int, typer.Option("--tp", help="Tensor parallel ranks, under torchrun.")] = 1,
+    draft: Annotated[bool, typer.Option("--draft", help="Capture a draft and a draft-extend runner, too.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where runs go.", show_default="./shapescope-runs")
     ] = None,
@@ -33,11 +49,19 @@ def demo(
 
     Example: shapescope demo --sizes 1,2,4,8,16 -o runs
     """
-    from shapescope.graphs.runner import checked_sizes
+    request = _Request(model, _sizes(sizes), _numbers(context, "--context"), device, backend, tp, draft)
+    folder = _record(request, _settings(output, detail), quiet)
+    if folder is not None:
+        _show(folder, no_color)
 
-    numbers, contexts = checked_sizes(_numbers(sizes, "--sizes")), _numbers(context, "--context")
-    folder = _record(model, numbers, contexts, device, backend, _settings(output, detail), quiet)
-    _show(folder, no_color)
+
+def _sizes(text: str) -> list[int]:
+    numbers = _numbers(text, "--sizes")
+    try:
+        from shapescope.graphs.runner import checked_sizes
+    except ImportError as error:
+        raise _no_recording(error) from error
+    return checked_sizes(numbers)
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -60,34 +84,37 @@ def _settings(output: Path | None, detail: str) -> RecordingSettings:
     return RecordingSettings(Mode.PER_SHAPE, folder=str(output) if output else None, detail=Detail(detail))
 
 
-def _record(
-    model: str,
-    sizes: list[int],
-    contexts: list[int],
-    device: str,
-    backend: str,
-    settings: RecordingSettings,
-    quiet: bool,
-) -> Path:
+def _no_recording(error: ImportError) -> Exception:
     from shapescope.errors import MissingDependencyError
 
+    return MissingDependencyError(error.name or "torch", "record")
+
+
+def _record(request: _Request, settings: RecordingSettings, quiet: bool) -> Path | None:
+    """The run's folder, on the rank that reports; None on the others."""
     try:
         import torch
 
         from shapescope.device import open_device
-        from shapescope.engines.decode.model import load_model
-        from shapescope.engines.decode.record import record_decode
+        from shapescope.engines.decode.demo import demo_engines
+        from shapescope.engines.decode.parallel import join_world
+        from shapescope.engines.decode.record import record_engines
     except ImportError as error:
-        raise MissingDependencyError(error.name or "torch", "record") from error
-    where = open_device(device, keep_graphs=True)
-    if where.kind == "cpu":
+        raise _no_recording(error) from error
+    device = open_device(request.device, keep_graphs=True)
+    if device.kind == "cpu":
         torch.set_num_threads(1)  # so that two runs of the same code take the same time, whatever else the machine does
-    if not quiet:
-        print(f"Capturing {model} at {', '.join(map(str, sizes))} requests on {where.name} ..", file=sys.stderr)
-    loaded = load_model(model, device=where.torch_device)
-    return record_decode(
-        loaded, sizes, settings, device=where, contexts=contexts, backend=backend, model_name=model
+    world = join_world(request.tensor_parallel, device)
+    if not quiet and world.rank.rank == 0:
+        sizes = ", ".join(map(str, request.sizes))
+        print(f"Capturing {request.model} at {sizes} requests on {device.name} ..", file=sys.stderr)
+    engines = demo_engines(
+        request.model, request.sizes, device=device, backend=request.backend, contexts=request.contexts,
+        draft=request.draft, world=world,
     )  # fmt: skip
+    folder = record_engines(engines, settings, contexts=request.contexts, model=request.model, world=world)
+    world.close()
+    return folder if world.rank.rank == 0 else None
 
 
 def _show(folder: Path, no_color: bool) -> None:

@@ -17,7 +17,7 @@ SHAPES_SHOWN = (
     "time_per_token_ns", "context_len", "capture_ns", "memory_bytes", "status",
 )  # fmt: skip
 DEMO_SHOWN = (
-    "size", "context_len", "launches", "kernels", "time_ns", "time_p10_ns", "time_p90_ns", "time_per_token_ns",
+    "runner", "rank", "size", "context_len", "launches", "kernels", "time_ns", "time_p10_ns", "time_p90_ns", "time_per_token_ns",
     "capture_ns", "status",
 )  # fmt: skip
 CHECK_SHOWN = ("file", "role", "key", "inferred_key", "rank", "events", "lost", "status")

@@ -11,7 +11,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 @dataclass(slots=True)
 class Positions:
-    """Where the step in hand writes: one row and one position a request. Static buffers while a graph is captured."""
+    """Where the step in hand writes: `rows[n]`, `positions[n, tokens]`. Static buffers while a graph is captured."""
 
     rows: torch.Tensor | None = None
     positions: torch.Tensor | None = None
@@ -35,10 +35,11 @@ class RowLayer(CacheLayerMixin):  # type: ignore[misc]
         """The memory is there from the start: a graph needs fixed addresses."""
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write one new token a request; attend over the first rows, as many as the batch has."""
+        """Write the new tokens of each request; attend over the first rows, as many as the batch has."""
         rows, positions = self._at.rows, self._at.positions
-        self.keys[rows, :, positions] = keys[:, :, 0]
-        self.values[rows, :, positions] = values[:, :, 0]
+        assert rows is not None and positions is not None
+        self.keys[rows[:, None], :, positions] = keys.transpose(1, 2)
+        self.values[rows[:, None], :, positions] = values.transpose(1, 2)
         return self.keys[: keys.shape[0]], self.values[: keys.shape[0]]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:  # noqa: ARG002 - transformers' signature

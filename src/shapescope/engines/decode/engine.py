@@ -21,7 +21,10 @@ IDLE_TOKEN = 0
 
 
 class DecodeStep(torch.nn.Module):
-    """One token for each request: `(ids[n], positions[n], rows[n]) -> logits[n, vocabulary]`. Counts its own calls."""
+    """The next token of each request: `(ids[n, tokens], positions[n, tokens], rows[n]) -> logits[n, vocabulary]`.
+
+    Decoding runs one token a request; extending a draft runs several. Counts its own calls.
+    """
 
     def __init__(self, model: Any, cache: RowCache) -> None:
         super().__init__()
@@ -34,15 +37,15 @@ class DecodeStep(torch.nn.Module):
     def forward(self, ids: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         self._cache.at.rows, self._cache.at.positions = rows, positions
-        mask = (self._steps[None, :] <= positions[:, None])[:, None, None, :]
+        mask = (self._steps <= positions[:, :, None])[:, None]
         output = self.model(
-            input_ids=ids[:, None],
-            position_ids=positions[:, None],
+            input_ids=ids,
+            position_ids=positions,
             attention_mask=mask,
             use_cache=True,
             **{self._cache_argument: self._cache.cache},
         )
-        logits: torch.Tensor = output.logits[:, 0]
+        logits: torch.Tensor = output.logits[:, -1]
         return logits
 
 
@@ -81,6 +84,7 @@ class DecodeEngine:
         runner: str = "DecodeRunner",
         phase: Phase = Phase.DECODE,
         heads: int | None = None,
+        tokens: int = 1,
     ) -> None:
         slots = checked_sizes(sizes)[-1]
         self.device = device or open_device()
@@ -94,8 +98,8 @@ class DecodeEngine:
         self.step = DecodeStep(model, self.cache)
         self._rows = torch.arange(slots, device=where)
         buffers = {
-            "ids": torch.full((slots,), IDLE_TOKEN, dtype=torch.long, device=where),
-            "positions": torch.zeros(slots, dtype=torch.long, device=where),
+            "ids": torch.full((slots, tokens), IDLE_TOKEN, dtype=torch.long, device=where),
+            "positions": torch.arange(tokens, device=where).repeat(slots, 1),
             "rows": self._rows.clone(),
         }
         self.buffers = buffers
@@ -110,12 +114,14 @@ class DecodeEngine:
 
     def set_context(self, length: int) -> None:
         """Let every slot stand at `length` tokens of context, so that a replay attends over as many."""
-        if not 1 <= length <= self.max_length:
+        positions = self.buffers["positions"]
+        tokens = positions.shape[1]
+        if not 1 <= length <= self.max_length - tokens + 1:
             raise UsageError(
                 f"context {length} does not fit a cache of {self.max_length} tokens",
                 "Pass 1 or more, or a longer cache.",
             )
-        self.buffers["positions"].fill_(length - 1)
+        positions.copy_(torch.arange(length - 1, length - 1 + tokens, device=positions.device).expand_as(positions))
 
     @torch.no_grad()
     def prefill(self, request: Request, row: int) -> None:
@@ -133,8 +139,8 @@ class DecodeEngine:
         """One token for each request; request `i` stands in row `i`."""
         where = self.device.torch_device
         result = self.runner(
-            ids=torch.tensor([request.output[-1] for request in requests], device=where),
-            positions=torch.tensor([request.position for request in requests], device=where),
+            ids=torch.tensor([[request.output[-1]] for request in requests], device=where),
+            positions=torch.tensor([[request.position] for request in requests], device=where),
             rows=self._rows[: len(requests)],
         )
         for request, token in zip(requests, result.output.argmax(-1).tolist(), strict=True):
