@@ -173,6 +173,14 @@ def test_requests_that_make_no_sense(arguments: list[str], code: int, words: str
     assert list(tmp_path.iterdir()) == [], "something was left half-written"
 
 
+def test_the_doctor_walks_the_real_path(run: Run) -> None:
+    code, out, _ = run("doctor", "--format", "json")
+    found = {row["check"]: row["status"] for row in _rows(out)}
+    assert code == 0
+    assert (found["capture"], found["replay"], found["read back"]) == ("ok", "ok", "ok")
+    assert "failed" not in found.values()
+
+
 def test_no_traceback_without_v(run: Run, tmp_path: Path) -> None:
     assert "Traceback" not in run("shapes", tmp_path / "missing")[2]
     assert "Traceback" in run("shapes", tmp_path / "missing", "-v")[2]

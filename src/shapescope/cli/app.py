@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from shapescope import __version__
-from shapescope.cli import check, demo, kernels, shapes
+from shapescope.cli import check, demo, doctor, kernels, shapes
 
 app = typer.Typer(
     name="shapescope",
@@ -17,7 +17,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo.demo, shapes.shapes, kernels.kernels, check.check):
+for command in (demo.demo, shapes.shapes, kernels.kernels, check.check, doctor.doctor):
     app.command()(command)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 
 from shapescope.device import Device, open_device
 from shapescope.model import GraphKey, Rank
@@ -34,8 +34,14 @@ def start(
     rank: Rank | None = None,
     model: str | None = None,
     requested: Sequence[GraphKey] = (),
+    environment: MutableMapping[str, str] | None = None,
 ) -> CaptureProfiler:
-    """Open this process's part of a run. Raises OutputError where its folder cannot be written."""
+    """Open this process's part of a run. Raises OutputError where its folder cannot be written.
+
+    The run id is agreed on through `environment`, the process's own if not given.
+    """
     device = device or open_device()
-    session = open_session(settings, rank=rank, engine=engine, model=model, requested=requested, device=device)
+    session = open_session(
+        settings, rank=rank, engine=engine, model=model, requested=requested, device=device, environment=environment
+    )
     return CaptureProfiler(session, settings, device)
