@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from shapescope.errors import InputError
 from shapescope.read.columns import Decoded, Losses, PythonFrames, Trace, join_chunks
-from shapescope.read.metadata import find_tail, is_cut, parse_metadata, salvage_metadata
+from shapescope.read.metadata import find_head, find_tail, is_cut, parse_metadata, salvage_metadata
+from shapescope.read.walker import OTHER_LIST
 
 BLANK = b" \t\r\n\0"
 
@@ -65,15 +66,18 @@ class Document:
         # The latest text: the list's end is looked for in it where the last event is damaged.
         self._recent: deque[bytes] = deque()
         self._recent_bytes = 0
+        self._head_of_other = b""
         self._bare = False
         self._list_ended = False
+        self._cut_off = False  # another document begins before the list has ended
         self._try_tail_at = 0
         self._metadata: dict[str, Any] | None = None
         self._fragment: Decoded | None = None
 
     @property
     def complete(self) -> bool:
-        return self._metadata is not None
+        """Whether what follows belongs to another document."""
+        return self._metadata is not None or self._cut_off
 
     @property
     def begun(self) -> bool:
@@ -99,8 +103,8 @@ class Document:
             self._tail += block
         elif block:
             self._remember(block)
-            if self._reader.feed(block):
-                self._end_list()
+            if self._reader.feed(block) and (other := self._end_list()):
+                return other
         return self._feed_tail() if self._list_ended else b""
 
     def close(self) -> bytes:
@@ -109,8 +113,8 @@ class Document:
             self._read_fragment()
         if self._reader is None or self.complete:
             return b""
-        if not self._list_ended and self._reader.feed(b"", final=True):
-            self._end_list()
+        if not self._list_ended and self._reader.feed(b"", final=True) and (other := self._end_list()):
+            return other
         self._try_tail_at = 0
         return self._feed_tail() if self._list_ended else b""
 
@@ -126,28 +130,38 @@ class Document:
         decoded = self._reader.finish()
         if self._bare and not _holds_events(decoded):
             raise InputError(f"{path}: a JSON list, but not of profiler events")
-        lost_bytes = decoded.lost_bytes + bytes_behind
-        list_ended, metadata = self._list_ended, self._metadata
-        if (
-            not list_ended
-            and damage is None
-            and (tail := find_tail(b"".join(self._recent)[-_RECENT_BYTES:])) is not None
-        ):
-            list_ended, lost_bytes = True, max(0, lost_bytes - len(tail) - 1)
-            metadata = (parse_metadata(bytes(self._head), tail) or (None, 0))[0]
-        reason = damage
-        if reason is None and not list_ended:
-            reason = "truncated: the text ends within the list of events"
-        elif reason is None and metadata is None:
-            whole = bytes(self._tail).rstrip(BLANK).endswith(b"}")
-            reason = "corrupt: the fields behind the events" if whole else "truncated: the text ends behind the events"
-        elif reason is None and (decoded.lost_events or lost_bytes or decoded.lost_values):
-            reason = _corrupt(decoded.lost_events, lost_bytes, decoded.lost_values)
-        if metadata is None:
-            whole_head = parse_metadata(bytes(self._head), b"}") if not self._tail else None
-            metadata = whole_head[0] if whole_head else salvage_metadata(bytes(self._head), bytes(self._tail))
-        losses = Losses(decoded.lost_events, lost_bytes, reason, decoded.lost_values)
+        lost_bytes = decoded.lost_bytes + bytes_behind - len(self._head_of_other)
+        if not self._list_ended and not self._cut_off and damage is None:
+            lost_bytes -= self._find_end()
+        counts = decoded.lost_events, max(0, lost_bytes), decoded.lost_values
+        metadata = self._metadata if self._metadata is not None else self._damaged_metadata()
+        losses = Losses(counts[0], counts[1], damage or self._reason(*counts), counts[2])
         return Trace(path, member, decoded.events, metadata, losses)
+
+    def _find_end(self) -> int:
+        """Look for the end of the list where the reader could not see it since the last event is damaged; returns how many
+        of the bytes it gave up are none of that event."""
+        tail = find_tail(b"".join(self._recent)[-_RECENT_BYTES:])
+        if tail is None:
+            return 0
+        self._list_ended = True
+        parsed = parse_metadata(bytes(self._head), tail)
+        self._metadata = parsed[0] if parsed else None
+        return len(tail) + 1
+
+    def _reason(self, events: int, skipped: int, values: int) -> str | None:
+        if not self._list_ended:
+            return "truncated: the text ends within the list of events"
+        if self._metadata is None:
+            whole = bytes(self._tail).rstrip(BLANK).endswith(b"}")
+            return "corrupt: the fields behind the events" if whole else "truncated: the text ends behind the events"
+        counts = [(events, "event"), (skipped, "byte"), (values, "value")]
+        said = ", ".join(f"{count} {what}{'s' * (count != 1)}" for count, what in counts if count)
+        return f"corrupt: lost or repaired {said}" if said else None
+
+    def _damaged_metadata(self) -> dict[str, Any]:
+        parsed = parse_metadata(bytes(self._head), b"}") if not self._tail else None
+        return parsed[0] if parsed else salvage_metadata(bytes(self._head), bytes(self._tail))
 
     def _feed_head(self, block: bytes) -> bytes:
         """Look for the beginning of the events; returns the text behind it."""
@@ -180,11 +194,18 @@ class Document:
         while self._recent_bytes - len(self._recent[0]) >= _RECENT_BYTES:
             self._recent_bytes -= len(self._recent.popleft())
 
-    def _end_list(self) -> None:
+    def _end_list(self) -> bytes:
+        """The list has ended. Returns the text of another document, if that is what ended it."""
         assert self._reader is not None
+        rest = self._reader.rest()
+        if rest.startswith(OTHER_LIST):
+            self._cut_off = True
+            self._head_of_other = find_head(b"".join(self._recent).removesuffix(rest))
+            return self._head_of_other + rest
         self._list_ended = True
         self._recent.clear()
-        self._tail += self._reader.rest()
+        self._tail += rest
+        return b""
 
     def _feed_tail(self) -> bytes:
         if self._bare:
@@ -220,11 +241,6 @@ def _holds_events(decoded: Decoded) -> bool:
     if events.height:
         return events["ph"].null_count() < events.height
     return not decoded.lost_events and not decoded.lost_bytes
-
-
-def _corrupt(events: int, skipped: int, values: int) -> str:
-    counts = [(events, "event"), (skipped, "byte"), (values, "value")]
-    return "corrupt: lost or repaired " + ", ".join(f"{n} {what}{'s' * (n != 1)}" for n, what in counts if n)
 
 
 def _what_it_is(head: bytes) -> str:

@@ -16,6 +16,7 @@ _KNOWN = "|".join(_KNOWN_FIELDS)
 _KNOWN_FIELD = re.compile(rf'"({_KNOWN})"\s*:\s*')
 _LIST_ENDS = re.compile(rf'\](?=\s*,\s*"(?:{_KNOWN})"\s*:)|\](?=\s*\}}\s*\Z)'.encode())
 _SURPLUS_COMMA = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=\s*[}\]])', re.DOTALL)
+_HEAD_BEGINS = re.compile(rf'\{{\s*"(?:metadata|{_KNOWN})"\s*:'.encode())
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -61,6 +62,12 @@ def salvage_metadata(head: bytes, tail: bytes) -> dict[str, Any]:
         except (json.JSONDecodeError, RecursionError):
             continue
     return fields
+
+
+def find_head(text: bytes) -> bytes:
+    """Of the text before `"traceEvents"`, what belongs to its document: from the last brace with a top-level field."""
+    heads = list(_HEAD_BEGINS.finditer(text))
+    return text[heads[-1].start() :] if heads else b"{"
 
 
 def find_tail(text: bytes) -> bytes | None:

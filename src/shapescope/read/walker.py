@@ -38,9 +38,19 @@ _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _WORD = re.compile(rb"[0-9A-Za-z+.\-]*")
 _BRACKET = re.compile(rb'["{}\[\]]')
 _FIELD = rb'"(?:ph|cat|name|pid|tid|ts|dur|id|args)"'
-_START = re.compile(rb"\{" + _BLANK + rb"{0,64}" + _FIELD + _BLANK + rb"{0,64}:")
-_START_BEGINS = re.compile(rb"\{" + _BLANK + rb'{0,64}(?:"[a-z]{0,4}(?:"' + _BLANK + rb"{0,64})?)?\Z")
-_START_LONGEST = 1 + 64 + 6 + 64
+_EVENT = rb"\{" + _BLANK + rb"{0,64}" + _FIELD + _BLANK + rb"{0,64}:"
+_LIST = rb'"traceEvents"' + _BLANK + rb"{0,64}:" + _BLANK + rb"{0,64}\["
+# Where the next event, or another list of events, may begin. Such bytes cannot stand within a string: its quotes are escaped.
+_START = re.compile(_EVENT + rb"|" + _LIST)
+_PART_OF_EVENT = rb"\{" + _BLANK + rb'{0,64}(?:"[a-z]{0,4}(?:"' + _BLANK + rb"{0,64})?)?"
+_PART_OF_LIST = rb'"(?:t|tr|tra|trac|trace|traceE|traceEv|traceEve|traceEven|traceEvent|traceEvents)?'
+_PART_OF_LIST += rb'|"traceEvents"' + _BLANK + rb"{0,64}(?::" + _BLANK + rb"{0,64})?"
+_START_BEGINS = re.compile(rb"(?:" + _PART_OF_EVENT + rb"|" + _PART_OF_LIST + rb")\Z")
+_START_LONGEST = 256
+
+
+OTHER_LIST = b'"traceEvents"'
+"""What the rest of a text begins with where another document's list of events begins before this one's has ended."""
 
 
 class _Stop(Enum):
@@ -69,9 +79,15 @@ class Walker:
         at = start
         while not self.ended and (at < stop or self.lost):
             if self.lost:
-                found = _find_start(text, at, final)
+                begins = _START.search(text, at)
+                found = begins.start() if begins else _look_on_from(text, at, final)
                 self._pass_over(text, at, found)
                 at = found
+                if begins is None:
+                    break
+                if begins[0][:1] == b'"':
+                    self.ended = True
+                    return at
             else:
                 at = _end(_BETWEEN, text, at)
             after = self._step(text, at, final) if at < len(text) else None
@@ -237,14 +253,9 @@ def _nested_end(text: bytes, start: int) -> int | _Stop:
     return _Stop.MORE
 
 
-def _find_start(text: bytes, at: int, final: bool) -> int:
-    """Where the next event may begin; else where to go on looking once there is more text. Such bytes cannot stand within
-    a string, whose quotes would be escaped."""
-    if found := _START.search(text, at):
-        return found.start()
-    if final:
-        return len(text)
-    begins = _START_BEGINS.search(text, max(at, len(text) - _START_LONGEST))
+def _look_on_from(text: bytes, at: int, final: bool) -> int:
+    """Where to go on looking for a start once there is more text: one may have begun at the end."""
+    begins = None if final else _START_BEGINS.search(text, max(at, len(text) - _START_LONGEST))
     return begins.start() if begins else len(text)
 
 

@@ -103,16 +103,28 @@ static Match event_begins(const uint8_t *text, size_t at, size_t size) {
     return at < size ? NO_MATCH : PARTIAL;
 }
 
-/* Where the next event may begin: MATCH. Else where to go on looking once there is more text. */
-NOINLINE Match find_event(const uint8_t *text, size_t *at, size_t size, int final) {
-    for (;; ++*at) {
-        const uint8_t *brace = *at < size ? memchr(text + *at, '{', size - *at) : NULL;
-        Match match;
-        *at = brace ? (size_t)(brace - text) : size;
-        if (!brace) return NO_MATCH;
-        match = event_begins(text, *at, size);
+/* `"traceEvents": [`: another document's list of events. */
+static Match list_begins(const uint8_t *text, size_t at, size_t size) {
+    static const char KEY[] = "\"traceEvents\"";
+    const size_t length = sizeof KEY - 1;
+    if (memcmp(text + at, KEY, length < size - at ? length : size - at)) return NO_MATCH;
+    if (size - at <= length) return PARTIAL;
+    at = skip_some_blanks(text, at + length, size);
+    if (at < size && text[at] != ':') return NO_MATCH;
+    if (at + 1 >= size) return PARTIAL;
+    at = skip_some_blanks(text, at + 1, size);
+    return at >= size ? PARTIAL : text[at] == '[' ? MATCH : NO_MATCH;
+}
+
+/* Where the next event, or another list of events, may begin: MATCH. Else where to go on looking once there is more. */
+NOINLINE Match find_start(const uint8_t *text, size_t *at, size_t size, int final) {
+    for (; *at < size; ++*at) {
+        Match match = NO_MATCH;
+        if (text[*at] == '{') match = event_begins(text, *at, size);
+        else if (text[*at] == '"') match = list_begins(text, *at, size);
         if (match == MATCH || (match == PARTIAL && !final)) return match;
     }
+    return NO_MATCH;
 }
 
 /* Whether the `]` at `at` closes the list of events: a flipped byte can fake one. PARTIAL: cannot tell yet. */
@@ -154,9 +166,13 @@ static size_t scan(Scanner *scanner, const uint8_t *text, size_t size, int final
         } else {
             size_t from = at;
             if (scanner->lost) {
-                Match match = find_event(text, &at, size, final);
+                Match match = find_start(text, &at, size, final);
                 pass_over(scanner, text, from, at);
                 if (match != MATCH) return at;
+                if (text[at] == '"') { /* another document begins: this list has no end of its own */
+                    scanner->ended = 1;
+                    return at;
+                }
             } else {
                 while (at < size && (is_blank(text[at]) || text[at] == ',')) at++;
                 if (at >= size) return at;
