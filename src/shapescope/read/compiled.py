@@ -43,4 +43,4 @@ class CompiledReader:
     def _column(self, columns: pl.DataFrame, name: str) -> pl.Series:
         if name not in columns.columns:
             return null_column(name, columns.height)
-        return columns[name] if name in INTEGERS else self._texts.gather(columns[name]).alias(name)
+        return columns[name] if name in INTEGERS else self._texts[columns[name]].alias(name)

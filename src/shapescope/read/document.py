@@ -165,17 +165,18 @@ class Document:
 
     def _feed_head(self, block: bytes) -> bytes:
         """Look for the beginning of the events; returns the text behind it."""
-        searched = max(0, len(self._head) - _LONGEST_BEGIN)
-        if len(self._head) < _HEAD_LIMIT:
-            self._head += block
-        self._bare = _BARE_BEGIN.match(self._head) is not None
-        begin = _BARE_BEGIN.match(self._head) if self._bare else _EVENTS_BEGIN.search(self._head, searched)
-        if begin is None:
+        if len(self._head) > _HEAD_LIMIT:
             return b""
+        text = self._head + block if self._head else block
+        self._bare = _BARE_BEGIN.match(text) is not None
+        searched = max(0, len(self._head) - _LONGEST_BEGIN)
+        begin = _BARE_BEGIN.match(text) if self._bare else _EVENTS_BEGIN.search(text, searched)
+        if begin is None:
+            self._head += block
+            return b""
+        self._head = bytearray(text[: begin.end()])
         self._reader = self._make_reader(self._python, self._bare, lost=False)
-        text = bytes(self._head[begin.end() :])
-        del self._head[begin.end() :]
-        return text
+        return bytes(text[begin.end() :])
 
     def _read_fragment(self) -> None:
         """Look for events where the beginning of their list is damaged or missing."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -37,7 +36,8 @@ _SMALLEST = 1 << 12
 """Bytes. A stretch this small that msgspec refuses is walked."""
 
 _ABSENT = msgspec.Raw(b"")
-_NO_TIME = msgspec.Raw(b"0")
+_NO_TIME = msgspec.Raw(b"x")  # no JSON begins with it
+_BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _OPENERS = rb'"(?:ph|cat|name|pid|tid|ts|dur|id|args)"'
 _BOUNDARY = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*,[ \t\r\n]*\{(?=[ \t\r\n]*" + _OPENERS + rb"[ \t\r\n]*:)")
 
@@ -65,7 +65,7 @@ def _event_decoder(
 
 _CLEAN, _CleanArgs = _event_decoder(int | None, int | str | None, str | None, _NO_TIME, None)
 _LENIENT, _LenientArgs = _event_decoder(msgspec.Raw, msgspec.Raw, msgspec.Raw, _ABSENT, _ABSENT)
-_event_values = attrgetter(*EVENT_FIELDS.values(), "args")
+_NO_ARGS = _CleanArgs()
 
 
 class FallbackReader:
@@ -103,7 +103,7 @@ class FallbackReader:
         while not self._walker.ended:
             stop = self._last_boundary(at, at + size)
             if stop > at and not self._walker.lost:
-                if self._take(self._text[at:stop]):
+                if self._take(at, stop):
                     at, size = stop, size * 2
                     continue
                 if size > _SMALLEST:
@@ -133,9 +133,10 @@ class FallbackReader:
         self._add_raw(events)
         return at
 
-    def _take(self, stretch: bytes) -> bool:
+    def _take(self, start: int, stop: int) -> bool:
         """Decode a stretch of whole events; False where it is not clean."""
-        text = b"[%b]" % stretch.lstrip(b" \t\r\n,")
+        between = _BETWEEN.match(self._text, start)
+        text = b"".join((b"[", memoryview(self._text)[between.end() if between else start : stop], b"]"))
         try:
             events = _CLEAN.decode(text)
         except msgspec.ValidationError:
@@ -179,9 +180,8 @@ class FallbackReader:
 def _clean_columns(events: list[Any], values: Values) -> list[pl.Series] | None:
     """Columns of events that msgspec has typed; None where a value is outside the types after all."""
     in_times = Values()
-    *event_values, args = zip(*map(_event_values, events), strict=True)
-    no_args = _CleanArgs()
-    args_values = zip(*(astuple(no_args if each is None else each) for each in args), strict=True)
+    *event_values, args = zip(*map(astuple, events), strict=True)
+    args_values = zip(*map(astuple, [_NO_ARGS if each is None else each for each in args]), strict=True)
     columns: list[pl.Series] = []
     for name, column in zip(
         (*EVENT_FIELDS.values(), *ARGS_FIELDS.values()), (*event_values, *args_values), strict=True
@@ -195,8 +195,13 @@ def _clean_columns(events: list[Any], values: Values) -> list[pl.Series] | None:
 
 
 def _clean_column(name: str, values: tuple[Any, ...]) -> pl.Series | None:
-    if values == (_ABSENT if name in LISTS else None,) * len(values):
-        return null_column(name, len(values))
+    first, rows = values[0], len(values)
+    if values == (first,) * rows:  # most columns of most stretches
+        if first is None or first is _ABSENT:
+            return null_column(name, rows)
+        if rows > 1:
+            single = _clean_column(name, values[:1])
+            return single if single is None else single.new_from_index(0, rows)
     if name in LISTS:
         return _lists(name, values)
     if name in INTEGERS:
@@ -236,19 +241,25 @@ def _times(name: str, raw: tuple[Any, ...], values: Values) -> pl.Series:
     codes = np.frombuffer(text, np.uint8)
     points = np.flatnonzero(codes == ord("."))
     ends = np.append(np.flatnonzero(codes == ord(",")), len(codes))
-    holder = np.searchsorted(ends, points)
-    decimals = ends[holder] - points - 1
-    digits = int(np.count_nonzero((codes >= ord("0")) & (codes <= ord("9"))))
-    if digits + len(points) + len(ends) - 1 != len(codes) or len(ends) != len(raw) or (decimals > 3).any():
-        return _odd_times(name, raw, values)  # signs, exponents, strings, nulls, or finer than a ns
-    scale = np.full(len(raw), 3)
-    scale[holder] -= decimals
-    numbers = np.fromstring(text.replace(b".", b""), np.int64, sep=",")
-    if (numbers * 10.0**scale >= 9e18).any():
+    missing = codes[ends - 1] == ord("x")
+    absent = int(np.count_nonzero(missing))
+    digits = int(np.count_nonzero(codes - ord("0") < 10))  # unsigned: what is below wraps around
+    if digits + len(points) + len(ends) - 1 + absent != len(codes) or len(ends) != len(raw):
+        return _odd_times(name, raw, values)  # signs, exponents, strings, nulls
+    numbers = np.fromstring(text.replace(b".", b"").replace(b"x", b"0"), np.int64, sep=",")
+    present = ends[~missing] if absent else ends
+    if len(points) != len(present) or (points != present - 4).any():  # not all have three decimals
+        holder = np.searchsorted(ends, points)
+        decimals = ends[holder] - points - 1
+        scale = np.full(len(raw), 3)
+        scale[holder] -= decimals
+        if (decimals > 3).any() or (numbers * 10.0**scale >= 9e18).any():
+            return _odd_times(name, raw, values)
+        numbers *= 10**scale
+    elif numbers.max() >= 9 * 10**18:
         return _odd_times(name, raw, values)
-    series = pl.Series(name, numbers * 10**scale)
-    missing = np.fromiter((value is _NO_TIME for value in raw), np.bool_, len(raw))
-    return series.set(pl.Series(missing), None) if missing.any() else series
+    series = pl.Series(name, numbers)
+    return series.set(pl.Series(missing), None) if absent else series
 
 
 def _odd_times(name: str, raw: tuple[Any, ...], values: Values) -> pl.Series:

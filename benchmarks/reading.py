@@ -1,0 +1,239 @@
+"""How fast a trace becomes columns, and how much memory that takes: shapescope against json, orjson and HTA.
+
+python benchmarks/reading.py TRACE.. [--rounds 5] [--hta PYTHON] [--json]
+python benchmarks/reading.py --generate 17,60,300,1100 --folder DIR      traces of that many MB of JSON
+
+All contenders run on all files in one interleaved run, each time in a process of its own, warm: a first load counts for its
+memory (the peak added over what the process held before), the next ones for the time (CPU seconds of the whole process;
+medians, also over the rounds). json and orjson fill the same columns as shapescope with a Python loop.
+HolisticTraceAnalysis 0.5.0 needs an interpreter of its own (pandas < 3): `--hta VENV/bin/python`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+CONTENDERS = ("json", "orjson", "fallback", "compiled", "fallback-modules", "compiled-modules")
+
+
+def main() -> None:
+    arguments = _arguments()
+    if arguments.one:
+        print(json.dumps(measure(arguments.one, arguments.files[0])))
+        return
+    files = list(arguments.files)
+    if arguments.generate:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
+        sizes = [int(size) for size in arguments.generate.split(",")]
+        files += [generate(arguments.folder / f"generated_{size}mb.json.gz", size) for size in sizes]
+    results = run(files, arguments.rounds, arguments.hta, arguments.contenders.split(","))
+    print(json.dumps(results, indent=1) if arguments.json else table(results))
+
+
+def run(files: list[Path], rounds: int, hta: str | None, contenders: list[str]) -> list[dict[str, Any]]:
+    """Interleaved: each round measures every contender on every file once."""
+    chosen = [*contenders, *(["hta"] if hta else [])]
+    samples: dict[tuple[Path, str], list[dict[str, float]]] = {}
+    for _ in range(rounds):
+        for path in files:
+            for contender in chosen:
+                python = hta if contender == "hta" and hta else sys.executable
+                command = [python, __file__, "--one", contender, str(path)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode == 0:
+                    samples.setdefault((path, contender), []).append(json.loads(done.stdout.splitlines()[-1]))
+                else:
+                    print(f"{contender} failed on {path.name}: {done.stderr.splitlines()[-1:]}", file=sys.stderr)
+    return [_summary(path, contender, found) for (path, contender), found in samples.items()]
+
+
+def _summary(path: Path, contender: str, samples: list[dict[str, float]]) -> dict[str, Any]:
+    times = [sample["cpu_s"] for sample in samples]
+    return {
+        "file": path.name,
+        "contender": contender,
+        "events": samples[0]["events"],
+        "megabytes": samples[0]["megabytes"],
+        "cpu_s": statistics.median(times),
+        "cpu_s_range": [min(times), max(times)],
+        "wall_s": statistics.median(sample["wall_s"] for sample in samples),
+        "added_mb": statistics.median(sample["added_mb"] for sample in samples),
+    }
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """As Markdown, with how many times faster than json and than HTA each is."""
+    by = {(row["file"], row["contender"]): row["cpu_s"] for row in results}
+    lines = [
+        "| file | MB | contender | events | CPU s | MB/s | x json | x HTA | added MB |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in results:
+        faster = [by.get((row["file"], other)) for other in ("json", "hta")]
+        ratios = [f"{base / row['cpu_s']:.1f}" if base else "" for base in faster]
+        lines.append(
+            f"| {row['file']} | {row['megabytes']:.0f} | {row['contender']} | {row['events']} | {row['cpu_s']:.3f} "
+            f"| {row['megabytes'] / row['cpu_s']:.0f} | {ratios[0]} | {ratios[1]} | {row['added_mb']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def measure(contender: str, path: Path) -> dict[str, float]:
+    """Loads in this process: the first for its memory, some more for the time."""
+    load = loader(contender)
+    with tempfile.TemporaryDirectory() as folder:
+        load(generate(Path(folder) / "tiny.json.gz", 0))
+    before = _resident_bytes(reset_peak=True)
+    cpu, wall = time.process_time(), time.perf_counter()
+    events = load(path)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    megabytes = sum(len(block) for block in _blocks(path)) / 1e6
+    return {
+        "events": events, "megabytes": megabytes, "cpu_s": cpu, "wall_s": wall,
+        "added_mb": (_peak_bytes() - before) / 1e6,
+    }  # fmt: skip
+
+
+def loader(contender: str) -> Callable[[Path], int]:
+    """The function that loads a trace and says how many events it holds; imports happen here."""
+    if contender == "hta":
+        from hta.common.trace import parse_trace_file  # type: ignore[import-not-found]
+
+        return lambda path: len(parse_trace_file(str(path))[1])
+    if contender == "json":
+        return lambda path: _loop(json.loads(gzip.decompress(path.read_bytes())))
+    if contender == "orjson":
+        import orjson
+
+        return lambda path: _loop(orjson.loads(gzip.decompress(path.read_bytes())))
+    from shapescope.read.chrome import decode_with
+    from shapescope.read.compiled import CompiledReader
+    from shapescope.read.fallback import FallbackReader
+
+    reader = CompiledReader if contender.startswith("compiled") else FallbackReader
+    python = "modules" if contender.endswith("modules") else "all"
+    return lambda path: decode_with(reader, path, python)[0].events.height
+
+
+def _loop(trace: dict[str, Any]) -> int:
+    """The same columns with a loop over the events: what one writes without a library for it."""
+    from shapescope.read.columns import TIMES
+    from shapescope.read.walker import ARGS_FIELDS, EVENT_FIELDS
+
+    columns: dict[str, list[Any]] = {column: [] for column in (*EVENT_FIELDS.values(), *ARGS_FIELDS.values())}
+    event_fields = [(key, columns[column].append) for key, column in EVENT_FIELDS.items() if key not in TIMES]
+    args_fields = [(key, columns[column].append) for key, column in ARGS_FIELDS.items()]
+    for event in trace["traceEvents"]:
+        for key in TIMES:
+            value = event.get(key)
+            columns[key].append(None if value is None else round(value * 1000))
+        for key, append in event_fields:
+            append(event.get(key))
+        args = event.get("args") or {}
+        for key, append in args_fields:
+            append(args.get(key))
+    return len(columns["ph"])
+
+
+def generate(path: Path, megabytes: int) -> Path:
+    """A trace like those of a capture with stacks: nine Python frames in ten events, ops with dims, launches, kernels."""
+    if path.exists():
+        return path
+    target, written, index = megabytes * 1_000_000, 0, 0
+    head = b'{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [\n'
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(head)
+        while True:
+            text = "".join(_step(index)).encode()
+            index += 1
+            written += len(text)
+            if written >= target:
+                file.write(
+                    text.rstrip(b",\n")
+                    + b'\n], "traceName": "generated", "baseTimeNanoseconds": 1719853884000000000}\n'
+                )
+                return path
+            file.write(text)
+
+
+def _step(index: int) -> Iterator[str]:
+    """Some 200 events of one layer of a model."""
+    base = 4909733314358.856 + index * 250
+    for frame in range(180):
+        name = (
+            f"nn.Module: Layer_{index % 36}"
+            if frame == 0
+            else f"model/layers_{frame % 60}.py({frame}): forward_{frame % 97}"
+        )
+        number = index * 180 + frame
+        yield (
+            f'  {{\n    "ph": "X", "cat": "python_function", "name": "{name}", "pid": 251, "tid": 251,\n'
+            f'    "ts": {base + frame:.3f}, "dur": {frame % 50 + 0.125:.3f},\n'
+            f'    "args": {{\n      "Python id": {number}, "Python parent id": {number - 1}, "Ev Idx": {number}\n    }}\n  }},\n'
+        )
+    for op in range(8):
+        number = index * 8 + op
+        yield (
+            f'  {{\n    "ph": "X", "cat": "cpu_op", "name": "aten::op_{op}", "pid": 251, "tid": 251,\n'
+            f'    "ts": {base + 100 + op:.3f}, "dur": 3.250,\n    "args": {{\n      "External id": {number}, '
+            f'"Input Dims": [[{2 ** (op % 6)}, 4096], []], "Input type": ["c10::BFloat16", "Scalar"], '
+            f'"Input Strides": [[4096, 1], []], "Concrete Inputs": ["", "1"], "Ev Idx": {number}\n    }}\n  }},\n'
+            f'  {{\n    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 251, "tid": 251,\n'
+            f'    "ts": {base + 101 + op:.3f}, "dur": 1.500,\n    "args": {{\n'
+            f'      "External id": {number}, "cbid": 211, "correlation": {number}\n    }}\n  }},\n'
+            f'  {{\n    "ph": "X", "cat": "kernel", "name": "void kernel_{op}<float, {op}>(float*, int)", "pid": 0, "tid": 7,\n'
+            f'    "ts": {base + 120 + op:.3f}, "dur": 2.048,\n    "args": {{\n'
+            f'      "External id": {number}, "device": 0, "stream": 7, "correlation": {number}, "context": 1,\n'
+            f'      "registers per thread": 32, "shared memory": 0, "grid": [{op + 1}, 1, 1], '
+            f'"block": [256, 1, 1]\n    }}\n  }},\n'
+        )
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with gzip.open(path) as file:
+        while block := file.read(1 << 20):
+            yield block
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise SystemExit(f"/proc/self/status has no {field}: memory can be measured on Linux only")
+
+
+def _resident_bytes(reset_peak: bool) -> int:
+    if reset_peak:
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _peak_bytes() -> int:
+    return _status("VmHWM")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--contenders", default=",".join(CONTENDERS))
+    parser.add_argument("--hta", metavar="PYTHON")
+    parser.add_argument("--generate", metavar="MB,..")
+    parser.add_argument("--folder", type=Path, default=Path("generated"))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
