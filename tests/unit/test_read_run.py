@@ -248,6 +248,25 @@ def test_swapped_names_are_found_by_their_dims(tmp_path: Path) -> None:
     assert row["files"] == ["DecodeCudaGraphRunner_bs_4_rank0.json.gz"]
 
 
+def test_without_dims_the_profilers_step_numbers_tell_who_is_out_of_order(tmp_path: Path) -> None:
+    """Every third step is a capture, from the largest size to the smallest; 4 and 8 have changed places."""
+    for number, size in enumerate((32, 16, 4, 8, 2, 1)):
+        events = [mini.span(f"ProfilerStep#{3 * number + 2}", 0, 100), *mini.capture(10, 3)]
+        mini.write(tmp_path / f"bs_{size}_rank0.json.gz", events)
+    run = open_run(tmp_path)
+    wrong = run.check().filter(pl.col("status") == "conflict").sort("key")
+    assert wrong.select("key", "inferred_key", "confidence").rows() == [("bs=4", "bs=8", 0.5), ("bs=8", "bs=4", 0.5)]
+    assert sorted(run.shapes()["size"]) == [1, 2, 4, 8, 16, 32]
+
+
+def test_some_dims_rounded_up_are_no_mismatch(tmp_path: Path) -> None:
+    for size, rounded in ((1, 16), (16, 16), (17, 32), (32, 32), (64, 64)):
+        mini.write(
+            tmp_path / f"bs_{size}_rank0.json.gz", mini.capture(0, 3, dims=[[size, 64], [size, 8], [rounded, 8]])
+        )
+    assert open_run(tmp_path).check()["status"].to_list() == ["ok"] * 5
+
+
 @pytest.mark.parametrize("tokens", [1, 4])
 def test_a_multiple_of_the_size_in_dims_is_no_mismatch(tmp_path: Path, tokens: int) -> None:
     """A verify step runs several tokens a request."""
@@ -263,6 +282,33 @@ def test_a_lone_capture_whose_dims_never_show_its_size_is_doubted(tmp_path: Path
     mini.write(tmp_path / "bs_8_rank0.json.gz", mini.capture(0, 3, dims=[[30, 64], [5000, 64]]))
     (row,) = open_run(tmp_path).check().iter_rows(named=True)
     assert (row["key"], row["inferred_key"], row["status"]) == ("bs=8", "bs=30", "conflict")
+
+
+def test_a_capture_of_cpu_activities_alone_is_one_by_its_recorders_word(tmp_path: Path) -> None:
+    """On NVIDIA a window may hold no runtime call at all: no launches to count, and none is made up."""
+    key = GraphKey.of("R", 8)
+    events = [
+        mini.span("shapescope.capture runner=R&phase=decode&size=8&unit=requests", 0, 100),
+        mini.op("aten::mm", 10, 50, [[8, 64]]),
+        mini.op("aten::add", 70, 20),
+        mini.op("aten::add", 71, 10),
+    ]
+    mini.write(tmp_path / "R_bs_8_rank0.json.gz", events, **identity(key, Evidence.CAPTURE, Rank()))
+    ManifestWriter(tmp_path, Rank(), "host", 1).append(
+        ManifestRow(key, Rank(), Evidence.CAPTURE, 0, Status.OK, launches=7)
+    )
+    run = open_run(tmp_path)
+    assert run.check().select("role", "key").rows() == [("capture", "R bs=8")]
+    assert run.shapes().select("launches", "segments", "kernels", "status").rows() == [(7, None, None, "ok")]
+    assert not run.launches().height
+
+
+def test_a_graph_launched_while_capturing_is_no_replay(tmp_path: Path) -> None:
+    events = mini.capture(0, 2, dims=[[8, 64]])
+    events.insert(-1, mini.call("cudaGraphLaunch", 28, correlation=77))
+    run = open_run(mini.write(tmp_path / "bs_8_rank0.json.gz", events))
+    assert run.check()["role"].to_list() == ["capture"]
+    assert run.shapes().select("size", "launches").rows() == [(8, 2)]
 
 
 def test_a_span_beats_a_name(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_captured_launches_equal_the_truth(traces: Path, name: str) -> None:
 @pytest.mark.parametrize("name", PAIRS)
 def test_replayed_kernels_equal_the_truth(traces: Path, name: str) -> None:
     process = only_process(traces / name / "replay.json.gz")
-    found = replayed_kernels(process, replays(process, steps(process)))
+    found = replayed_kernels(process, replays(process, steps(process), segments(process)))
     expected = sorted(truth(traces / name, "pos_replay"), key=lambda row: int(row["launch"]))
     assert found.select("launch", "seq", "kernel").rows() == [
         (int(row["launch"]), int(row["pos_replay"]), row["kernel"]) for row in expected

@@ -67,22 +67,19 @@ def segments(process: Process) -> pl.DataFrame:
     return found.sort("ts", maintain_order=True).with_row_index("segment").cast({"segment": pl.Int64})
 
 
-def roles(process: Process, captured: int) -> list[Role]:
+def roles(process: Process, replayed: pl.DataFrame, *, is_capture: bool) -> tuple[Role, ...]:
     """What a process's events show, the most telling first; a trace of capture and serving shows both.
 
-    `captured` counts the launches inside segments: a segment without any, as torch.compile makes one to keep its pool,
-    is no capture worth the name.
+    A capture is one by its launches inside segments (a segment without any, as torch.compile makes one to keep its
+    pool, is no capture worth the name) or by its recorder's word. `replayed` are the kernels under graph launches.
     """
-    found = []
-    if captured:
-        found.append(Role.CAPTURE)
-    launched = graph_launches(process.calls)
-    under = process.device["correlation"].is_in(launched["correlation"].drop_nulls().implode())
-    if (launched.height and not captured) or under.any() or marked(process.spans, Mark.REPLAY).height:
+    found = [Role.CAPTURE] if is_capture else []
+    launched = graph_launches(process.calls).height or marked(process.spans, Mark.REPLAY).height
+    if replayed.height or (launched and not is_capture):
         found.append(Role.REPLAY)
     if not found:
         found.append(Role.EAGER if process.device.height else Role.CPU)
-    return found
+    return tuple(found)
 
 
 def marked(spans: pl.DataFrame, mark: Mark) -> pl.DataFrame:

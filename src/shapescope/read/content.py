@@ -2,6 +2,7 @@
 
 Captures of one runner run the same ops over and over; among their dims those that follow the size vary from file to
 file. Where names and dims disagree, a file was mislabelled, as a counter that ran out of step does it: the dims decide.
+Without dims the profiler's step number still tells the order of captures, and sizes are captured in order.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ Parts = list[tuple[int, str, Part]]
 _LONE_SHARE = 0.5
 # Sizes come back as small multiples in dims: draft tokens, experts per token, heads folded into the batch.
 _LARGEST_MULTIPLE = 16
+_ORDER_CONFIDENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +37,20 @@ class _Claim:
     claimed: int | None
     ops: tuple[str | None, ...]
     leading: tuple[tuple[int, ...], ...]
+    profiler_step: int | None = None
 
 
 def with_inferred_sizes(parts: Parts) -> Parts:
     """Give each capture the size that its dims imply where its name, or nothing, said otherwise.
 
-    A contradicted name loses: the size in the tables is the inferred one, the window keeps both and a confidence. What
-    has no size keeps none; its inferred size is only told.
+    A name that dims contradict loses: the size in the tables is the inferred one, the window keeps both and a confidence.
+    One that only the order contradicts stays, and is told; so is the inferred size of what has none.
     """
     groups: dict[tuple[object, ...], list[_Claim]] = defaultdict(list)
     for number, (run, _, part) in enumerate(parts):
         for claim, window in zip(_claims(number, part), part.windows, strict=True):
-            groups[run, part.rank.rank, window.label.runner, claim.ops].append(claim)
+            alike = claim.ops if any(claim.leading) else window.label.variants
+            groups[run, part.rank.rank, window.label.runner, alike].append(claim)
     inferred = {
         (claim.part, claim.window): found
         for claims in groups.values()
@@ -63,10 +68,12 @@ def _claims(number: int, part: Part) -> list[_Claim]:
     rows = part.captured.group_by("window", maintain_order=True).agg("op", "dims")
     by_window = {window: (tuple(ops), tuple(map(leading_dims, dims))) for window, ops, dims in rows.iter_rows()}
     return [
-        _Claim(number, at, window.label.size, *by_window.get(at, ((), ()))) for at, window in enumerate(part.windows)
+        _Claim(number, at, window.label.size, *by_window.get(at, ((), ())), part.profiler_step)
+        for at, window in enumerate(part.windows)
     ]
 
 
+@lru_cache(maxsize=65536)
 def leading_dims(dims: str | None) -> tuple[int, ...]:
     """The first dim of each tensor among an op's inputs: `[[32,4096],[],[8]]` gives 32 and 8."""
     try:
@@ -78,8 +85,29 @@ def leading_dims(dims: str | None) -> tuple[int, ...]:
 
 def _inferred(claims: Sequence[_Claim]) -> list[tuple[int, float] | None]:
     """For each claim the implied size and a confidence, or None where the dims imply nothing."""
-    together = _together(claims) if len(claims) > 1 else None
-    return together or [_alone(claim) for claim in claims]
+    if len(claims) == 1:
+        return [_alone(claims[0])]
+    if any(any(claim.leading) for claim in claims):
+        return _together(claims) or [_alone(claim) for claim in claims]
+    return _in_order(claims)
+
+
+def _in_order(claims: Sequence[_Claim]) -> list[tuple[int, float] | None]:
+    """Sizes are captured from the largest to the smallest, some engines the other way round: who is out of order?
+
+    The order alone does not say which of two neighbours is wrong, so the confidence is low.
+    """
+    steps = [claim.profiler_step for claim in claims]
+    sizes = [claim.claimed for claim in claims]
+    if None in steps or None in sizes or len(set(steps)) < len(steps):
+        return [None] * len(claims)
+    by_step = sorted(range(len(claims)), key=lambda at: steps[at] or 0)
+    orders = [sorted((size or 0 for size in sizes), reverse=reverse) for reverse in (True, False)]
+    best = min(orders, key=lambda order: sum(size != sizes[at] for at, size in zip(by_step, order, strict=True)))
+    implied = {at: size for at, size in zip(by_step, best, strict=True) if size != sizes[at]}
+    if 2 * len(implied) > len(claims):
+        return [None] * len(claims)
+    return [(implied[at], _ORDER_CONFIDENCE) if at in implied else None for at in range(len(claims))]
 
 
 def _together(claims: Sequence[_Claim]) -> list[tuple[int, float] | None] | None:
@@ -93,9 +121,12 @@ def _together(claims: Sequence[_Claim]) -> list[tuple[int, float] | None] | None
         return None
     sizes, votes = Counter(map(tuple, varying.T.tolist())).most_common(1)[0]
     vector = np.array(sizes, dtype=np.int64)
-    multiple = _multiple(vector, [claim.claimed for claim in claims])
+    claimed = [claim.claimed for claim in claims]
+    multiple = _multiple(vector, claimed)
     if multiple is None:
         return None
+    if multiple > 1 and sorted(vector // multiple) != sorted(claim or 0 for claim in claimed):
+        return [None] * len(claims)  # rounded up somewhere, rather than mislabelled
     agreeing = _share_in_proportion(varying, vector)
     confidence = max(agreeing, votes / varying.shape[1])
     return [(int(size // multiple), round(confidence, 2)) for size in vector]
@@ -133,14 +164,14 @@ def _alone(claim: _Claim) -> tuple[int, float] | None:
 
 
 def _decided(window: Window, found: tuple[int, float] | None) -> Window:
-    if found is None or found[0] == window.label.size:
+    if found is None or found[0] == window.label.size or window.key_source == "metadata":
         return window
     size, confidence = found
     window = replace(window, inferred=replace(window.label, size=size, sequence=None), confidence=confidence)
-    if window.label.size is None or window.key_source == "metadata":
+    if window.label.size is None:
         return window
-    words = f"{window.label.words} is claimed, its dims imply {window.inferred.words if window.inferred else size}"
-    claimed = replace(window, mismatch=window.mismatch or words)
-    if window.key_source == "name":
-        return replace(claimed, claimed=window.label, label=replace(window.label, size=size), key_source="content")
-    return claimed
+    words = f"{window.label.words} is claimed, the content implies {replace(window.label, size=size).words}"
+    window = replace(window, mismatch=window.mismatch or words)
+    if window.key_source == "name" and confidence > _ORDER_CONFIDENCE:
+        return replace(window, claimed=window.label, label=replace(window.label, size=size), key_source="content")
+    return window

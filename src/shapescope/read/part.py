@@ -39,7 +39,8 @@ STREAM: Schema = {
 class Part:
     """What one process of a file holds. Times are ns; `events` and `losses` are the file's.
 
-    `evidence` and `label` are what the recorder wrote into the trace; both None for a foreign one.
+    `evidence` and `label` are what the recorder wrote into the trace; both None for a foreign one. `profiler_step` is N of
+    the `ProfilerStep#N` in which the first launch was captured.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class Part:
     label: Label | None = None
     rank: RankFound = RankFound(None)  # noqa: RUF009 - frozen
     hint: NameHint = field(default_factory=NameHint)
+    profiler_step: int | None = None
     windows: tuple[Window, ...] = ()
     captured: pl.DataFrame = field(default_factory=lambda: empty(CAPTURED))
     replays: pl.DataFrame = field(default_factory=lambda: empty(REPLAY))
@@ -88,9 +90,11 @@ def _read_process(
     else:
         captured, found = empty(CAPTURED), []
     step_spans = steps(process)
-    launched = replays(process, step_spans)
+    launched = replays(process, step_spans, pieces)
     kernels = replayed_kernels(process, launched)
-    kinds = tuple(roles(process, captured.height)) if trace.events.height else (Role.NOT_A_TRACE,)
+    is_capture = captured.height > 0 or evidence is Evidence.CAPTURE
+    kinds = roles(process, kernels, is_capture=is_capture) if trace.events.height else (Role.NOT_A_TRACE,)
+    only_capture = kinds == (Role.CAPTURE,)
     problems = _problems(trace, name, damage) + _device_problems(process, name, launched, kernels)
     return Part(
         path=trace.path,
@@ -102,14 +106,15 @@ def _read_process(
         label=Label.of(identity.key) if identity and identity.key else None,
         rank=rank_found(process, trace.metadata, identity, hint, where),
         hint=hint,
+        profiler_step=_profiler_step(process, captured),
         windows=tuple(found),
         captured=captured,
         replays=launched.select(list(REPLAY)),
         kernels=kernels,
-        eager=eager_kernels(process, stacks=stacks),
-        steps=step_spans,
         # What a capture trace shows of the device is not what it captured.
-        streams=empty(STREAM) if kinds == (Role.CAPTURE,) else _streams(device),
+        eager=empty(LAUNCH) if only_capture else eager_kernels(process, stacks=stacks),
+        steps=step_spans,
+        streams=empty(STREAM) if only_capture else _streams(device),
         problems=tuple(problems),
     )
 
@@ -135,6 +140,12 @@ def _in_windows(launches: pl.DataFrame, found: list[Window]) -> tuple[pl.DataFra
     renumbered = {old: new for new, old in enumerate(kept)}
     inside = inside.with_columns(window=pl.col("window").replace_strict(renumbered, return_dtype=pl.Int64))
     return shaped(inside, CAPTURED), [found[number] for number in kept]
+
+
+def _profiler_step(process: Process, captured: pl.DataFrame) -> int | None:
+    steps = process.spans.filter(pl.col("name").str.starts_with("ProfilerStep#"))
+    row = innermost(steps, captured.head(1), by=["tid"])
+    return int(steps["name"][int(row[0])].partition("#")[2]) if row.size and row[0] >= 0 else None
 
 
 def _streams(device: pl.DataFrame) -> pl.DataFrame:

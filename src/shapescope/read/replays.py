@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from shapescope.read.classify import graph_launches, marked
-from shapescope.read.frames import Schema, shaped
+from shapescope.read.frames import Schema, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process
 from shapescope.read.spans import Step, parse_step
@@ -50,6 +50,8 @@ def steps(process: Process) -> pl.DataFrame:
     """The step spans in time order, as `STEP` rows. Of two spans around one step, the one that says more counts."""
     names = process.spans["name"].unique()
     known = {name: step for name in names if (step := parse_step(name)) is not None}
+    if not known:
+        return empty(STEP)
     spans = process.spans.filter(pl.col("name").is_in(list(known))).sort("ts", maintain_order=True)
     repeated = _repeated([known[name] for name in spans["name"]], parent_rows(spans))
     spans = spans.filter(~repeated)
@@ -70,13 +72,17 @@ def _repeated(said: list[Step], parents: npt.NDArray[np.int64]) -> pl.Series:
     return pl.Series(dropped, dtype=pl.Boolean)
 
 
-def replays(process: Process, steps: pl.DataFrame) -> pl.DataFrame:
+def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     """One `REPLAY` row a graph launch, in time order; `segment` counts the launches of one step, or of one span.
 
     `span` is the recorder's own replay span around it. On a CPU nothing launches a graph: there each such span is one.
+    A graph launched inside a segment is captured, not replayed.
     """
     spans = marked(process.spans, Mark.REPLAY)
     launched = graph_launches(process.calls).select("pid", "tid", "ts", "dur", "correlation")
+    launched = launched.filter(pl.Series(innermost(segments, launched) < 0))
+    if not launched.height and not spans.height:
+        return empty({**REPLAY, "correlation": pl.Int64})
     bare = spans
     if launched.height:
         holding = innermost(spans, launched)
@@ -105,6 +111,8 @@ def _step_of(steps: pl.DataFrame, launches: pl.DataFrame) -> npt.NDArray[np.int6
 
 def replayed_kernels(process: Process, replays: pl.DataFrame) -> pl.DataFrame:
     """The kernels under each replay as `KERNEL` rows, in order of start; `seq` counts within one graph launch."""
+    if not replays.height:
+        return empty(KERNEL)
     linked = with_calls(process.device, graph_launches(process.calls)).filter(pl.col("api").is_not_null())
     known = replays.select("launch", "segment", call_tid="tid", call_ts="ts")
     under = linked.join(known, on=["call_tid", "call_ts"], how="inner").with_columns(kernel="name", tid="call_tid")

@@ -100,7 +100,7 @@ def _status() -> pl.Expr:
     """`missing` where nothing was captured, `unlabelled` without a size, else the worse of manifest and files."""
     return (
         pl.when(pl.col("status").is_in(["failed", "unlabelled"])).then("status")
-        .when(pl.col("segments").is_null() & (pl.col("status").fill_null("missing") != "ok")).then(pl.lit("missing"))
+        .when(pl.col("captured").is_null() & (pl.col("status").fill_null("missing") != "ok")).then(pl.lit("missing"))
         .when(pl.col("damaged").fill_null(value=False) | (pl.col("status") == "partial")).then(pl.lit("partial"))
         .when(pl.col("size").is_null()).then(pl.lit("unlabelled"))
         .otherwise(pl.lit("ok"))
@@ -112,19 +112,24 @@ def _captured(assembly: Assembly, kernels: pl.DataFrame) -> pl.DataFrame:
         assembly.captured.select("window", "segment"), on="window", how="left", maintain_order="left"
     )
     counts = held.group_by(_KEYS, maintain_order=True).agg(
-        segments=pl.col("segment").drop_nulls().n_unique().cast(pl.Int64),
-        launches=pl.col("segment").count().cast(pl.Int64),
+        segments=_unless_none(pl.col("segment").drop_nulls().n_unique()),
+        launches=_unless_none(pl.col("segment").count()),
+        captured=pl.lit(value=True),
     )
     kinds = _kinds(kernels.filter(pl.col("source").is_in(["capture", "nodes"])))
     return counts.join(kinds, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
 
 
+def _unless_none(count: pl.Expr) -> pl.Expr:
+    """A count; null, not 0, where there was nothing to count."""
+    return pl.when(count > 0).then(count).cast(pl.Int64)
+
+
 def _kinds(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Distinct kernels, families and ops; null, not 0, where no row has any."""
+    """Distinct kernels, families and ops."""
     distinct = {"kernels": "kernel", "families": "family", "ops": "op"}
     return kernels.group_by(_KEYS, maintain_order=True).agg(
-        pl.when(pl.col(column).count() > 0).then(pl.col(column).drop_nulls().n_unique()).cast(pl.Int64).alias(name)
-        for name, column in distinct.items()
+        _unless_none(pl.col(column).drop_nulls().n_unique()).alias(name) for name, column in distinct.items()
     )
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from shapescope.read.classify import kernel_launches
-from shapescope.read.frames import Schema, shaped
+from shapescope.read.frames import Schema, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process, stream_number
 from shapescope.read.tape import dispatched_ops
@@ -55,6 +55,8 @@ def captured_launches(process: Process, segments: pl.DataFrame, *, stacks: bool 
     Those of a CPU capture are the ops that the dispatch mode saw. Launches outside any segment (stray fills, eager work
     between pieces) ran at once and are no part of a graph.
     """
+    if not segments.height:
+        return empty(LAUNCH)
     calls = kernel_launches(process.calls)
     on_device = calls.height > 0
     events = calls if on_device else dispatched_ops(process.ops).with_columns(work=pl.lit("op"))
@@ -143,19 +145,20 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
     `dims_source` is `op` where the External id names the same op, `op-by-time` where no id can confirm it,
     `op-by-time-not-id` where the id names another; null, like all the rest, where no op encloses the launch.
     """
-    chosen = _picked_rows(process.ops, innermost(process.ops, launches))
+    found = innermost(process.ops, launches)
+    described = (picked(process.ops[name], found) for name in ("dims", "types", "strides", "concrete_inputs"))
     known = process.ops["external_id"].drop_nulls().unique()
     confirmed = (
         pl.when(pl.col("op").is_null())
         .then(None)
         .when(~pl.col("external_id").is_in(known.implode()).fill_null(value=False))
         .then(pl.lit("op-by-time"))
-        .when(pl.col("external_id") == chosen["external_id"])
+        .when(pl.col("external_id") == picked(process.ops["external_id"], found))
         .then(pl.lit("op"))
         .otherwise(pl.lit("op-by-time-not-id"))
     )
-    described = (chosen[name] for name in ("dims", "types", "strides", "concrete_inputs"))
-    return launches.with_columns(chosen["name"].alias("op"), *described).with_columns(dims_source=confirmed)
+    named = picked(process.ops["name"], found).alias("op")
+    return launches.with_columns(named, *described).with_columns(dims_source=confirmed)
 
 
 def with_modules(launches: pl.DataFrame, process: Process, *, stacks: bool = False) -> pl.DataFrame:
@@ -241,7 +244,3 @@ def picked(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
     """The values at these rows, null where a row is -1."""
     index = pl.Series(rows, dtype=pl.Int64)
     return column.gather(index.set(index < 0, None))
-
-
-def _picked_rows(frame: pl.DataFrame, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
-    return pl.DataFrame([picked(column, rows) for column in frame.get_columns()])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from shapescope.read.nesting import outermost, parent_rows
+from shapescope.read.nesting import innermost, outermost, parent_rows
 
 # ATen ops that hand out memory, or another look at it, and compute nothing: a graph holds no launch of them.
 LAUNCHES_NOTHING = frozenset(
@@ -37,12 +37,20 @@ def dispatched_ops(ops: pl.DataFrame) -> pl.DataFrame:
     """
     names = ops["name"].to_numpy()
     parent = parent_rows(ops)
-    if _MODE in names:
+    listed = _MODE in names
+    if listed:
         within_mode = (parent >= 0) & (names[parent] == _MODE)
         parent = np.where(within_mode, parent[parent], -1)
-    doubled = np.flatnonzero((parent >= 0) & (names[parent] == names))
+    doubled = ops[np.flatnonzero((parent >= 0) & (names[parent] == names))]
     # What an op calls once it runs is its own affair, even where it calls itself by name.
-    return _launching(ops[doubled][outermost(ops[doubled])])
+    found = _launching(doubled[outermost(doubled)])
+    return found if listed or _a_mode_was_on(ops, found) else found.clear()
+
+
+def _a_mode_was_on(ops: pl.DataFrame, doubled: pl.DataFrame) -> bool:
+    """Whether most of the outermost ops hold a doubled one: some ops call themselves by name without any mode."""
+    outer = executed_ops(ops)
+    return 2 * len(np.unique(innermost(outer, doubled))) > outer.height
 
 
 def executed_ops(ops: pl.DataFrame) -> pl.DataFrame:
