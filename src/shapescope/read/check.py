@@ -76,7 +76,7 @@ def folder_problems(
     *, executions: pl.DataFrame, shapes: pl.DataFrame, whole: bool,
 ) -> list[Problem]:  # fmt: skip
     """All warnings: of each file, and of the folder as a whole."""
-    found = [problem for part in parts for problem in part.problems]
+    found = [problem for part in parts for problem in part.problems if _asked_for(problem)]
     found += [
         problem
         for part, file in zip(parts, assembly.parts["file"], strict=True)
@@ -87,13 +87,20 @@ def folder_problems(
     found += _node_problems(folders, top)
     if not parts and not any(folder.rows for folder in folders):
         found.append(Problem(Code.NO_DATA, f"{top} holds no trace"))
-    if len(folders) > 1:
-        names = ", ".join(folder.root.relative_to(top).as_posix() for folder in folders)
-        found.append(Problem(Code.SEVERAL_RUNS, f"{len(folders)} runs were opened together: {names}"))
+    with_traces = assembly.parts.filter(pl.col("role") != Role.NOT_A_TRACE)["run"]
+    runs = [folder for run, folder in enumerate(folders) if folder.manifest or run in with_traces]
+    if len(runs) > 1:
+        names = ", ".join(folder.root.relative_to(top).as_posix() for folder in runs)
+        found.append(Problem(Code.SEVERAL_RUNS, f"{len(runs)} runs were opened together: {names}"))
     if whole:
         found += _missing_ranks(folders, parts, assembly)
     found += _duplicates(assembly) + _replay_problems(executions) + _shape_problems(shapes)
     return list(dict.fromkeys(found))
+
+
+def _asked_for(problem: Problem) -> bool:
+    """A file that is no trace and is not called one is listed by `check`, and no warning of a result."""
+    return problem.code is not Code.NOT_A_TRACE or ".json" in (problem.file or "")
 
 
 def _node_problems(folders: Sequence[RunFolder], top: Path) -> list[Problem]:

@@ -41,7 +41,7 @@ class Process:
     """One process of a trace. Each frame has the decoder's columns in file order; times are ns.
 
     `device` has, besides, `work` (`kernel`, `memcpy`, `memset`), and its `stream` is a number. Rows of the host side all
-    have a time. `label_rank` is the rank that the trace's own labels give to this process, `merged` says that the file
+    have a name and a time. `label_rank` is the rank that the trace's own labels give to this process, `merged` says that the file
     holds other processes too.
     """
 
@@ -63,7 +63,8 @@ def processes(trace: Trace) -> list[Process]:
     """The processes of one trace, in order of appearance; always at least one."""
     events = trace.events.with_columns(pl.col(name).cast(pl.String) for name in _TEXT if name in trace.events.columns)
     complete = events.filter(pl.col("ph").cast(pl.String) == "X")
-    host = complete.filter(pl.col("ts").is_not_null()).with_columns(pl.col("dur").fill_null(0).clip(lower_bound=0))
+    host = complete.filter(pl.col("ts").is_not_null() & pl.col("name").is_not_null())
+    host = host.with_columns(pl.col("dur").fill_null(0).clip(lower_bound=0))
     calls, ops, spans, frames = (_of(host, categories) for categories in (CALLS, OPS, SPANS, FRAMES))
     device = _device(complete)
     pids = pl.concat([calls["pid"], ops["pid"]]).unique(maintain_order=True).drop_nulls().to_list()
