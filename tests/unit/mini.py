@@ -76,7 +76,7 @@ def replay(
 
 
 def document(events: list[Event], **metadata: Any) -> dict[str, Any]:
-    return {"schemaVersion": 1, "deviceProperties": [], "displayTimeUnit": "ms", "traceEvents": events, **metadata}
+    return {"schemaVersion": 1, "deviceProperties": [], "displayTimeUnit": "ms", "traceEvents": events} | metadata
 
 
 def write(path: Path, events: list[Event], **metadata: Any) -> Path:

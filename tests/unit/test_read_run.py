@@ -293,7 +293,8 @@ def test_a_capture_of_cpu_activities_alone_is_one_by_its_recorders_word(tmp_path
         mini.op("aten::add", 70, 20),
         mini.op("aten::add", 71, 10),
     ]
-    mini.write(tmp_path / "R_bs_8_rank0.json.gz", events, **identity(key, Evidence.CAPTURE, Rank()))
+    gpu = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
+    mini.write(tmp_path / "R_bs_8_rank0.json.gz", events, **identity(key, Evidence.CAPTURE, Rank()), **gpu)
     ManifestWriter(tmp_path, Rank(), "host", 1).append(
         ManifestRow(key, Rank(), Evidence.CAPTURE, 0, Status.OK, launches=7)
     )

@@ -83,7 +83,8 @@ def _read_process(
     identity, damage = identity_or_problem(trace.metadata)
     hint = name_hint(trace.path)
     pieces = segments(process)
-    launches = captured_launches(process, pieces, stacks=stacks)
+    on_cpu = not trace.metadata.get("deviceProperties")
+    launches = captured_launches(process, pieces, on_cpu=on_cpu, stacks=stacks)
     evidence = identity.evidence if identity else None
     if evidence in (None, Evidence.CAPTURE):
         captured, found = _in_windows(launches, windows(process, pieces, identity, hint, stated))

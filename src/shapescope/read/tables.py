@@ -17,7 +17,7 @@ from shapescope.read.classify import kernel_launches
 from shapescope.read.frames import Schema, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process, stream_number
-from shapescope.read.tape import dispatched_ops
+from shapescope.read.tape import captured_ops
 
 MODULE = "nn.Module: "
 # A launch whose grid counts work-items where all others count blocks.
@@ -49,17 +49,23 @@ LAUNCH: Schema = {
 }
 
 
-def captured_launches(process: Process, segments: pl.DataFrame, *, stacks: bool = False) -> pl.DataFrame:
+def captured_launches(
+    process: Process, segments: pl.DataFrame, *, on_cpu: bool = False, stacks: bool = False
+) -> pl.DataFrame:
     """The launches inside the segments, in time order, as `LAUNCH` rows.
 
-    Those of a CPU capture are the ops that the dispatch mode saw. Launches outside any segment (stray fills, eager work
-    between pieces) ran at once and are no part of a graph.
+    Those of a CPU capture are its ops (`captured_ops`; `on_cpu`: the trace is of a machine without devices). Launches
+    outside any segment (stray fills, eager work between pieces) ran at once and are no part of a graph.
     """
     if not segments.height:
         return empty(LAUNCH)
     calls = kernel_launches(process.calls)
     on_device = calls.height > 0
-    events = calls if on_device else dispatched_ops(process.ops).with_columns(work=pl.lit("op"))
+    if on_device:
+        events = calls
+    else:
+        inside_ops = process.ops.filter(pl.Series(innermost(segments, process.ops) >= 0))
+        events = captured_ops(inside_ops, on_cpu=on_cpu).with_columns(work=pl.lit("op"))
     within = innermost(segments, events)
     inside = events.filter(pl.Series(within >= 0)).with_columns(
         segment=picked(segments["segment"], within[within >= 0])

@@ -28,12 +28,26 @@ LAUNCHES_NOTHING = frozenset(
 
 
 _MODE = "PythonDispatchMode"
+# Operators have a namespace, Inductor's kernels a prefix. The rest is machinery: compiled regions, cache look-ups, modes.
+_OPERATOR = "::|^(?:cpp|triton)_"
 
 
-def dispatched_ops(ops: pl.DataFrame) -> pl.DataFrame:
+def captured_ops(ops: pl.DataFrame, *, on_cpu: bool) -> pl.DataFrame:
+    """The ops that a CPU capture holds: what its dispatch mode saw; without a mode (a compiled step) what ran.
+
+    `on_cpu`: the trace is of a machine without devices. Elsewhere ops outside a mode only tell what was asked of the device.
+    """
+    dispatched = _dispatched(ops)
+    if dispatched is not None:
+        return dispatched
+    return executed_ops(ops) if on_cpu else ops.clear()
+
+
+def _dispatched(ops: pl.DataFrame) -> pl.DataFrame | None:
     """The ops that a dispatch mode saw, each once: those that lie directly in an op of the same name and thread.
 
-    Where the mode is listed too, it must lie between them, as the ops that an op itself calls may bear its name.
+    Where the mode is listed too, it must lie between them, as the ops that an op itself calls may bear its name. None
+    where no mode was on.
     """
     names = ops["name"].to_numpy()
     parent = parent_rows(ops)
@@ -44,7 +58,7 @@ def dispatched_ops(ops: pl.DataFrame) -> pl.DataFrame:
     doubled = ops[np.flatnonzero((parent >= 0) & (names[parent] == names))]
     # What an op calls once it runs is its own affair, even where it calls itself by name.
     found = _launching(doubled[outermost(doubled)])
-    return found if listed or _a_mode_was_on(ops, found) else found.clear()
+    return found if listed or _a_mode_was_on(ops, found) else None
 
 
 def _a_mode_was_on(ops: pl.DataFrame, doubled: pl.DataFrame) -> bool:
@@ -54,8 +68,9 @@ def _a_mode_was_on(ops: pl.DataFrame, doubled: pl.DataFrame) -> bool:
 
 
 def executed_ops(ops: pl.DataFrame) -> pl.DataFrame:
-    """The ops that no other op encloses: what a replay of a tape issued, their children being part of them."""
-    return _launching(ops[outermost(ops)])
+    """The ops that no other op encloses: what a replay issued, their children being part of them."""
+    named = ops.filter(pl.col("name").str.contains(_OPERATOR))
+    return _launching(named[outermost(named)])
 
 
 def _launching(ops: pl.DataFrame) -> pl.DataFrame:
