@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -39,8 +41,8 @@ STREAM: Schema = {
 class Part:
     """What one process of a file holds. Times are ns; `events` and `losses` are the file's.
 
-    `evidence` and `label` are what the recorder wrote into the trace; both None for a foreign one. `profiler_step` is N of
-    the `ProfilerStep#N` in which the first launch was captured.
+    `evidence` and `label` are what the recorder wrote into the trace; both None for a foreign one. `metadata` are the
+    file's top-level fields, `opened_ns` is the earliest stamp of the process, relative to the file's clock base.
     """
 
     path: Path
@@ -61,6 +63,14 @@ class Part:
     steps: pl.DataFrame = field(default_factory=lambda: empty(STEP))
     streams: pl.DataFrame = field(default_factory=lambda: empty(STREAM))
     problems: tuple[Problem, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    opened_ns: int | None = None
+
+    @property
+    def base_ns(self) -> int | None:
+        """What the times of this file are relative to: `baseTimeNanoseconds`, where the file states it."""
+        base = self.metadata.get("baseTimeNanoseconds")
+        return base if isinstance(base, int) and not isinstance(base, bool) else None
 
 
 def read_file(path: Path, name: str, *, stated: GraphKey | None = None, stacks: bool = False) -> list[Part]:
@@ -117,6 +127,8 @@ def _read_process(
         steps=step_spans,
         streams=empty(STREAM) if only_capture else _streams(device),
         problems=tuple(problems),
+        metadata=trace.metadata,
+        opened_ns=process.opened_ns,
     )
 
 

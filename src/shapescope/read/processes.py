@@ -58,6 +58,12 @@ class Process:
     def events(self) -> int:
         return sum(frame.height for frame in (self.calls, self.ops, self.spans, self.frames, self.device))
 
+    @property
+    def opened_ns(self) -> int | None:
+        """The earliest stamp: when its profiler opened, as far as the trace tells."""
+        frames = (self.calls, self.ops, self.spans, self.frames, self.device)
+        return min((stamp for frame in frames if (stamp := frame["ts"].min()) is not None), default=None)  # type: ignore[type-var]
+
 
 def processes(trace: Trace) -> list[Process]:
     """The processes of one trace, in order of appearance; always at least one."""

@@ -37,6 +37,7 @@ REPLAY: Schema = {
     "launch": pl.Int64,
     "step": pl.Int64,
     "span": pl.String,
+    "group": pl.Int64,
     "segment": pl.Int64,
     "pid": pl.String,
     "tid": pl.String,
@@ -75,10 +76,10 @@ def _repeated(said: list[Step], parents: npt.NDArray[np.int64]) -> pl.Series:
 def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     """One `REPLAY` row a graph launch, in time order; `segment` counts the launches of one step, or of one span.
 
-    `span` is the recorder's own replay span around it. On a CPU nothing launches a graph: there each such span is one.
-    A graph launched inside a segment is captured, not replayed.
+    Launches of one step, or of one span, share a `group`. `span` is the recorder's own replay span around it, the
+    innermost where a window's span holds one of each replay. On a CPU nothing launches a graph: there each is one.
     """
-    spans = marked(process.spans, Mark.REPLAY)
+    spans = _innermost(marked(process.spans, Mark.REPLAY))
     launched = graph_launches(process.calls).select("pid", "tid", "ts", "dur", "correlation")
     launched = launched.filter(pl.Series(innermost(segments, launched) < 0))
     if not launched.height and not spans.height:
@@ -91,16 +92,20 @@ def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl
     found = pl.concat([launched, own]).sort("ts", maintain_order=True).with_row_index("launch")
     span = innermost(spans, found)
     step = _step_of(steps, found)
-    group = pl.when(pl.col("step").is_not_null()).then(pl.col("step")).otherwise(-1 - pl.col("span_row"))
+    alone = spans.height + np.arange(found.height)
+    by_span = pl.Series(-1 - np.where(span >= 0, span, alone), dtype=pl.Int64)
     return (
-        found.with_columns(
-            picked(spans["name"], span).alias("span"),
-            picked(steps["step"], step).alias("step"),
-            span_row=pl.Series(np.where(span >= 0, span, np.arange(found.height)), dtype=pl.Int64),
-        )
-        .with_columns(segment=pl.int_range(pl.len(), dtype=pl.Int64).over(group))
+        found.with_columns(picked(spans["name"], span).alias("span"), picked(steps["step"], step).alias("step"))
+        .with_columns(group=pl.coalesce("step", by_span))
+        .with_columns(segment=pl.int_range(pl.len(), dtype=pl.Int64).over("group"))
         .pipe(shaped, {**REPLAY, "correlation": pl.Int64})
     )
+
+
+def _innermost(spans: pl.DataFrame) -> pl.DataFrame:
+    """Spans that hold no other."""
+    holding = np.unique(parent_rows(spans))
+    return spans[np.setdiff1d(np.arange(spans.height), holding)]
 
 
 def _step_of(steps: pl.DataFrame, launches: pl.DataFrame) -> npt.NDArray[np.int64]:

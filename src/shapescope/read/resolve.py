@@ -1,7 +1,7 @@
 """Which captured shape each replay ran: the one its span states, else the smallest captured one that fits its batch.
 
-A replay execution is one step's graph launches together (a piecewise step launches one graph a segment), or one launch
-where no span tells steps apart.
+A replay execution is the graph launches of one step, or of one of the recorder's replay spans, together (a piecewise step
+launches one graph a segment), or one launch where no span tells them apart.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ def executions(assembly: Assembly) -> tuple[pl.DataFrame, pl.DataFrame]:
     `above-largest-size`; where it is null, the size is the step's own, and null without any.
     """
     replays = assembly.replays.with_columns(
-        execution=pl.struct("part", "step", "span", alone=pl.when(pl.col("step").is_null()).then("launch")).rank(
-            "dense"
-        )
+        execution=pl.struct("part", pl.col("launch").min().over("part", "group")).rank("dense")
     ).with_columns(execution=pl.col("execution").cast(pl.Int64) - 1)
     captured = _captured(assembly)
     texts = {(part, step): text for part, step, text in assembly.steps.select("part", "step", "text").iter_rows()}

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from shapescope.errors import InputError
-from shapescope.model import RunManifest
+from shapescope.model import ManifestRow, RunManifest
 from shapescope.read.assembly import SHAPE, Assembly, assemble, rank_name
 from shapescope.read.check import CHECK, check_rows, folder_problems
 from shapescope.read.classify import Role
@@ -36,11 +36,13 @@ class Run:
     """What was opened. Tables are polars frames with the columns of the interface; times ns, missing is null.
 
     Ranks are numbers; a negative rank is one that nothing names (`rank_name` spells it). `assembly`, `replayed` and
-    `executions` are the full frames behind the tables, for analyses.
+    `executions` are the full frames behind the tables, for analyses; `recorded` are the manifests' rows, each with the
+    number of its run.
     """
 
     path: Path
     manifests: tuple[RunManifest, ...]
+    recorded: tuple[tuple[int, ManifestRow], ...]
     parts: tuple[Part, ...]
     warnings: tuple[Problem, ...]
     assembly: Assembly
@@ -105,6 +107,7 @@ def open_run(path: Path | str, *, stacks: bool = False, namer: Namer | None = No
     return Run(
         path=path,
         manifests=tuple(folder.manifest for folder in folders if folder.manifest),
+        recorded=tuple((run, row) for run, folder in enumerate(folders) for row in folder.rows),
         parts=each,
         warnings=tuple(
             folder_problems(folders, top, each, assembly, executions=executions, shapes=table, whole=path.is_dir())

@@ -1,4 +1,4 @@
-"""Timed replays: after all captures, each graph is replayed unprofiled for its time and once profiled for its breakdown."""
+"""Timed replays: after all captures, each graph is replayed unprofiled for its time and a few times profiled for its breakdown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from shapescope.record.profiler import CaptureProfiler
 
 WARM_REPLAYS = 3
 DEFAULT_REPLAYS = 20
+# As many as tell a kernel's time from its noise when two runs are compared, and no more: each is as long a trace again.
+PROFILED_REPLAYS = 10
 
 
 def measure_replays(
@@ -34,6 +36,8 @@ def measure_replays(
         profiler.device.synchronize()
         samples = tuple(profiler.device.time_ns(replay) for _ in range(count))
         with profiler.window(key, Evidence.REPLAY, timing=Timing(samples, context_len, dummy_inputs)):
-            replay()
-            profiler.device.synchronize()
+            for _ in range(min(count, PROFILED_REPLAYS)):
+                with profiler.replay(key):
+                    replay()
+                    profiler.device.synchronize()
     profiler.drain()

@@ -27,7 +27,7 @@ from shapescope.record.tally import Tally, render
 from shapescope.record.window import Window, profiler_active
 from shapescope.settings import Detail, Mode, RecordingSettings
 from shapescope.store.layout import combined_name, publish, summary_name
-from shapescope.store.spans import segment_name, span_name
+from shapescope.store.spans import Mark, segment_name, span_name
 
 # A raw trace above this was Python-heavy inside its window: later windows record without stacks.
 HEAVY_TRACE_BYTES = 256 << 20
@@ -89,6 +89,10 @@ class CaptureProfiler:
 
     def segment(self, index: int) -> AbstractContextManager[object]:
         return torch.profiler.record_function(segment_name(index)) if profiler_active() else nullcontext()
+
+    def replay(self, key: GraphKey) -> AbstractContextManager[object]:
+        """Around one of several replays in a window, so that a reader tells them apart."""
+        return torch.profiler.record_function(span_name(Mark.REPLAY, key)) if profiler_active() else nullcontext()
 
     def captured(self, key: GraphKey, graph: Graph) -> None:
         """Keep the graph until its window has closed: reading it takes time that no window should show."""
