@@ -61,8 +61,9 @@ class Process:
     @property
     def opened_ns(self) -> int | None:
         """The earliest stamp: when its profiler opened, as far as the trace tells."""
-        frames = (self.calls, self.ops, self.spans, self.frames, self.device)
-        return min((stamp for frame in frames if (stamp := frame["ts"].min()) is not None), default=None)  # type: ignore[type-var]
+        stamps = pl.concat([frame["ts"] for frame in (self.calls, self.ops, self.spans, self.frames, self.device)])
+        earliest = stamps.cast(pl.Int64).min()
+        return earliest if isinstance(earliest, int) else None
 
 
 def processes(trace: Trace) -> list[Process]:

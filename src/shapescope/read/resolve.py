@@ -19,7 +19,7 @@ from shapescope.read.spans import Step, parse_step
 from shapescope.store.spans import parse_span
 
 # Whose graphs may serve a step of a mode, in order of preference.
-_SERVED_BY = {
+SERVED_BY = {
     Phase.DECODE: (Phase.DECODE, Phase.MIXED),
     Phase.VERIFY: (Phase.VERIFY, Phase.DECODE, Phase.MIXED),
     Phase.PREFILL: (Phase.PREFILL, Phase.MIXED),
@@ -100,7 +100,7 @@ def _resolved(
         best = min(fitting, key=lambda one: (one.segments != launches, _preference(said, one), one.label.size or 0))
         unit = best.label.unit or said.unit
         return best.label, said.size_in(unit), "stated" if said.padded_size is not None else "fits"
-    serving = [one for one in captured if one.label.phase in _SERVED_BY.get(said.mode, (said.mode,))]
+    serving = [one for one in captured if one.label.phase in SERVED_BY.get(said.mode, (said.mode,))]
     size = said.padded_size if said.padded_size is not None else said.real_size
     label = Label(phase=said.mode, size=size, unit=said.unit if size is not None else None)
     how = "stated" if said.padded_size is not None else "above-largest-size" if serving and said.real_size else None
@@ -110,7 +110,7 @@ def _resolved(
 def _fitting(said: Step, captured: Iterable[Captured]) -> Iterable[Captured]:
     for one in captured:
         label = one.label
-        if label.phase not in _SERVED_BY.get(said.mode, (said.mode,)) or label.unit is None or label.size is None:
+        if label.phase not in SERVED_BY.get(said.mode, (said.mode,)) or label.unit is None or label.size is None:
             continue
         if said.padded_size is not None and label.unit is said.unit:
             if label.size == said.padded_size:
@@ -120,5 +120,5 @@ def _fitting(said: Step, captured: Iterable[Captured]) -> Iterable[Captured]:
 
 
 def _preference(said: Step, one: Captured) -> int:
-    served = _SERVED_BY.get(said.mode, (said.mode,))
+    served = SERVED_BY.get(said.mode, (said.mode,))
     return served.index(one.label.phase) if one.label.phase in served else len(served)

@@ -1,4 +1,4 @@
-"""Timed replays: after all captures, each graph is replayed unprofiled for its time and a few times profiled for its breakdown."""
+"""Timed replays: after all captures, each graph is replayed unprofiled for its time, and profiled for its breakdown."""
 
 from __future__ import annotations
 
