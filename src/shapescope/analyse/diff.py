@@ -76,7 +76,7 @@ class Rule:
         replaced = bool(row["verdict"] == "replaced")
         if self.slower_than is None:
             return replaced
-        slower = row["verdict"] == "slower" or (replaced and row["reason"] == "slower")
+        slower = row["verdict"] == "slower" or (replaced and str(row["reason"]).startswith("slower:"))
         return slower and bool(row["ratio"] > 1 + self.slower_than)
 
 
@@ -227,7 +227,11 @@ def _judged(pair: Pair, shared: Common, smallest: float, replay_ns: float) -> di
 def _verdict(one: Op, other: Op, judged: Mapping[str, Any], doubt: str | None) -> dict[str, Any]:
     row = {**judged, "family_base": one.family, "family_head": other.family}
     if one.family != other.family:
-        return row | {"verdict": "replaced", "reason": f"times not judged: {doubt}" if doubt else judged["verdict"]}
+        kernels = f"{one.family} -> {other.family}"
+        return row | {
+            "verdict": "replaced",
+            "reason": f"{judged['verdict'] if doubt is None else 'not timed'}: {doubt or kernels}",
+        }
     # Identical replays are the same however few they are.
     if doubt and one.times != other.times:
         return row | {"verdict": "unsure", "reason": doubt}

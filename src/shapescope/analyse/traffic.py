@@ -65,7 +65,7 @@ def traffic_steps(traffic: Sequence[Run], captured: Captured) -> tuple[pl.DataFr
     """The steps that the captured runner could serve, as `coverage` takes them; and how many others there are.
 
     A step without a graph launch ran eagerly, if its trace shows launches at all. Graph launches under no step are
-    steps of unknown size.
+    steps of unknown size; the recorder's own replays are no traffic.
     """
     found: list[dict[str, Any]] = []
     others = 0
@@ -93,7 +93,8 @@ def _rows(run: Run, captured: Captured) -> Iterator[dict[str, Any] | None]:
         eager = step.eager or launches is None if part in active else True if step.eager else None
         stated = step.padded_size if step.unit is unit else None
         yield {"real_size": size, "unit": str(counted), "eager": eager, "size": None if eager else stated}
-    nameless = _one_rank(run.executions).filter(pl.col("step").is_null())
+    served = _one_rank(run.executions).filter(pl.col("resolved_by").ne_missing("recorded"))
+    nameless = served.filter(pl.col("step").is_null())
     for _ in range(nameless.height):
         yield {"real_size": None, "unit": str(unit) if unit else None, "eager": False, "size": None}
 

@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from shapescope import __version__
-from shapescope.cli import check, demo, doctor, kernels, shapes
+from shapescope.cli import (
+    check,
+    coverage,
+    demo,
+    diff,
+    findings,
+    kernels,
+    memory,
+    ranks,
+    roofline,
+    shapes,
+    switches,
+)
 
 app = typer.Typer(
     name="shapescope",
@@ -17,7 +29,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (demo.demo, shapes.shapes, kernels.kernels, check.check, doctor.doctor):
+COMMANDS = (
+    demo.demo,
+    shapes.shapes,
+    kernels.kernels,
+    switches.switches,
+    diff.diff,
+    roofline.roofline,
+    memory.memory,
+    coverage.coverage,
+    ranks.ranks,
+    findings.findings,
+    check.check,
+)
+for command in COMMANDS:
     app.command()(command)
 
 

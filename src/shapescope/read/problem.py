@@ -28,6 +28,25 @@ class Code(StrEnum):
     DUMMY_INPUTS = "dummy-inputs"
     SEVERAL_RUNS = "several-runs"
     RECORDER = "recorder"
+    # Of the analyses.
+    ONE_SIZE = "one-size"
+    NO_TIMES = "no-times"
+    ENVIRONMENT_CHANGED = "environment-changed"
+    NO_COMMON_SHAPE = "no-common-shape"
+    SIZES_DIFFER = "sizes-differ"
+    UNSURE = "unsure"
+    DRIFT = "drift"
+    RULE_FAILED = "rule-failed"
+    UNKNOWN_DEVICE = "unknown-device"
+    ABOVE_PEAK = "above-peak"
+    ROUTING_UNKNOWN = "routing-unknown"
+    REAL_SIZE_UNKNOWN = "real-size-unknown"
+    UNIT_MISMATCH = "unit-mismatch"
+    NO_MEMORY = "no-memory"
+    DISTURBED_MEMORY = "disturbed-memory"
+    CAPTURE_ORDER = "capture-order"
+    ONE_RANK = "one-rank"
+    NO_CLOCK_BASE = "no-clock-base"
 
 
 @dataclass(frozen=True, slots=True)

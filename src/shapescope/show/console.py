@@ -37,10 +37,17 @@ def show(
     if len(result.rows) > len(rows):
         _line(console, f"{len(result.rows) - len(rows)} more rows (--top {len(result.rows)} shows all)", style="dim")
     for name, value in result.summary.items():
+        if value in (None, {}) or _is_table(value):
+            continue
         _line(console, f"{_words(name)}: {readable(name, value)}")
     for problem in () if quiet else result.warnings:
         where = f" ({printable(problem.file)})" if problem.file else ""
         _line(console, f"{problem.code}: {printable(problem.message)}{where}", style="yellow")
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a total is a table of its own, which JSON holds."""
+    return isinstance(value, list) and (not value or isinstance(value[0], dict))
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

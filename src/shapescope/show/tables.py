@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import polars as pl
 
+from shapescope.analyse import coverage as coverage_of
+from shapescope.analyse import diff as diff_of
+from shapescope.analyse import findings as findings_of
+from shapescope.analyse import memory as memory_of
+from shapescope.analyse import rank_rows, roofline_rows, traffic
+from shapescope.analyse import ranks as ranks_of
+from shapescope.analyse import roofline as roofline_of
+from shapescope.analyse import switches as switches_of
+from shapescope.analyse.devices import Device
+from shapescope.read.problem import Code, Problem
 from shapescope.read.run import Run, rank_name
 from shapescope.show.result import Result
 
@@ -31,9 +42,55 @@ KERNELS_SHOWN = {
     "op": (*_PLACE, "op", *_GROUPED),
     "module": (*_PLACE, "module", *_GROUPED),
 }
+SWITCHES_SHOWN = (
+    "runner",
+    "variant",
+    "op",
+    "class",
+    "size_from",
+    "size_to",
+    "family_from",
+    "family_to",
+    "kind",
+    "time_ratio",
+)
+DIFF_SHOWN = (
+    "runner", "size", "variant", "op", "dims", "base_ns", "head_ns", "ratio", "verdict", "reason",
+)  # fmt: skip
+ROOFLINE_SHOWN = ("size", "op", "dims", "time_ns", "tflops", "gbps", "bound", "attainment", "useful_share", "problems")
+MEMORY_SHOWN = (
+    "runner", "size", "variant", "rank", "order", "allocator_bytes", "device_bytes", "other_bytes", "warmup_ns",
+    "capture_ns", "export_ns", "disturbed",
+)  # fmt: skip
+COVERAGE_SHOWN = (
+    "kind",
+    "unit",
+    "real_size",
+    "size",
+    "steps",
+    "eager_steps",
+    "padded_slots",
+    "slots",
+    "padding",
+    "order",
+)
+RANKS_SHOWN = (
+    "kind",
+    "size",
+    "op",
+    "rank",
+    "slow_ranks",
+    "kernels",
+    "collectives",
+    "skew_ns",
+    "wait_ns",
+    "transfer_ns",
+)
+FINDINGS_SHOWN = ("severity", "size", "what", "cost_ns", "cost_bytes", "evidence", "command")
 
 # Columns that hold JSON text in frames and plain lists in results.
 _JSON = frozenset({"dims", "types", "grid", "block", "strides"})
+_RANKS = frozenset({"rank", "ranks", "rank_slow", "slow_ranks"})
 
 
 def shapes(run: Run) -> Result:
@@ -51,6 +108,81 @@ def kernels(run: Run, *, by: str = "launch", sizes: Sequence[int] | None = None)
 def check(run: Run) -> Result:
     """One row a file and key."""
     return _result("check", run, run.check())
+
+
+def switches(run: Run, kernels: pl.DataFrame | None = None, *, tiles: bool = False) -> Result:
+    """One row a change of kernels from one size to the next. `kernels`, here and below: joined replays, if any."""
+    found = switches_of.switches(run, kernels, tiles=tiles)
+    return _analysed(_result("switches", run, found.rows, summary=found.summary), found.warnings, found.partial)
+
+
+def diff(found: diff_of.DiffResult, base: Run, head: Run, broken: Iterable[Mapping[str, Any]] = ()) -> Result:
+    """One row a (size, op, dims) of two runs; `broken` rows of a rule are warned of."""
+    summary = {"base": str(base.path), "head": str(head.path), **found.summary}
+    failed = [("rule-failed", _broken(row)) for row in broken]
+    both = [replace(problem, message=f"{name}: {problem.message}") for name, run in (("base", base), ("head", head))
+            for problem in run.warnings]  # fmt: skip
+    result = replace(_result("diff", head, found.rows, summary=summary), warnings=both)
+    return _analysed(result, [*found.warnings, *failed], found.partial)
+
+
+def changes(result: Result) -> Result:
+    """A diff without the rows in which nothing changed."""
+    return replace(result, rows=[row for row in result.rows if row["verdict"] != "same"])
+
+
+def _broken(row: Mapping[str, Any]) -> str:
+    what = f"{row['op']} {row['dims'] or ''}".strip() if row.get("op") else "the whole replay"
+    if row["verdict"] == "replaced":
+        return f"size {row['size']}: {what} runs {row['family_head']} in place of {row['family_base']}"
+    return f"size {row['size']}: {what} took {row['ratio']:.2f} times as long"
+
+
+def roofline(run: Run, device: Device | None, kernels: pl.DataFrame | None = None) -> Result:
+    """One row a (size, op, class, dims, types)."""
+    found = roofline_of.roofline(roofline_rows.roofline_rows(run, kernels), device)
+    empty = found.rows.is_empty()
+    warnings = [*found.warnings, *([("no-data", "No complete replay with times is here.")] if empty else [])]
+    return _analysed(_result("roofline", run, found.rows, summary=found.summary), warnings, found.partial or empty)
+
+
+def memory(run: Run) -> Result:
+    """One row a capture, in order of capture."""
+    found = memory_of.memory(run)
+    return _analysed(_result("memory", run, found.rows, summary=found.summary), found.warnings, found.partial)
+
+
+def coverage(run: Run, served: Sequence[Run] = ()) -> Result:
+    """One row a real size of the traffic, then one an addition. Without traffic, the run's own steps are it."""
+    captured = traffic.captured_sizes(run)
+    steps, others = traffic.traffic_steps(served or [run], captured)
+    found = coverage_of.coverage(captured.sizes, steps, requested=captured.requested)
+    summary = {"runner": captured.runner, **found.summary, "other_steps": others}
+    damaged = found.partial or any(traced.partial for traced in served)
+    return _analysed(_result("coverage", run, found.rows, summary=summary), found.warnings, damaged)
+
+
+def ranks(run: Run, kernels: pl.DataFrame | None = None) -> Result:
+    """One row a rank, then one a difference between ranks."""
+    world = rank_rows.world_size(run)
+    found = ranks_of.ranks(rank_rows.collective_rows(run), rank_rows.rank_kernels(run, kernels), world_size=world)
+    seen = [_rank(rank) for rank in found.rows.filter(pl.col("kind") == "rank")["rank"]]
+    summary = {"ranks": seen, "world_size": world}
+    return _analysed(_result("ranks", run, found.rows, summary=summary), found.warnings, found.partial)
+
+
+def findings(run: Run, kernels: pl.DataFrame | None = None, *, device: Device | None = None) -> Result:
+    """The short list, most costly first."""
+    found = findings_of.findings(run, kernels, device)
+    return _result("findings", run, found.rows, summary=found.summary)
+
+
+def _analysed(result: Result, warnings: Iterable[tuple[str, str]], partial: bool) -> Result:
+    """Add what an analysis says to what the files say; where both say it, the analysis knows better."""
+    own = [Problem(Code(code), message) for code, message in warnings]
+    codes = {problem.code for problem in own}
+    kept = [problem for problem in result.warnings if problem.code not in codes]
+    return replace(result, warnings=[*kept, *own], partial=result.partial or partial)
 
 
 def _result(command: str, run: Run, frame: pl.DataFrame, **more: Any) -> Result:
@@ -75,7 +207,9 @@ def _value(column: str, value: Any) -> Any:
             return msgspec.json.decode(value)
         except msgspec.DecodeError:
             return value
-    return _rank(value) if column == "rank" else value
+    if column in _RANKS:
+        return [_rank(rank) for rank in value] if isinstance(value, list) else _rank(value)
+    return value
 
 
 def _rank(rank: int | None) -> int | str | None:

@@ -57,6 +57,8 @@ def readable(column: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
     if isinstance(value, (list, tuple)):
         return printable(" ".join(map(str, value))) or DASH
     return printable(str(value))

@@ -1,0 +1,45 @@
+"""`shapescope ranks`: rank against rank."""
+
+from __future__ import annotations
+
+import typer
+
+from shapescope.cli.options import (
+    Format,
+    FormatOption,
+    NoColorOption,
+    QuietOption,
+    RunArgument,
+    TopOption,
+    VerboseOption,
+    emit,
+    opened,
+)
+
+
+def ranks(
+    run: RunArgument,
+    format: FormatOption = Format.TABLE,
+    top: TopOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    no_color: NoColorOption = False,
+) -> None:
+    """Rank against rank: who is late, who waits, what the transfer takes, which kernels differ.
+
+    Example: shapescope ranks traces/
+    """
+    from shapescope.show import tables
+
+    result = tables.ranks(opened(run))
+    raise typer.Exit(
+        emit(
+            result,
+            format=format,
+            top=top,
+            quiet=quiet,
+            verbose=verbose,
+            no_color=no_color,
+            columns=tables.RANKS_SHOWN,
+        )
+    )
