@@ -1,93 +1,92 @@
-"""Memory and time per captured size: case 19, with scripted probes."""
+"""Case 19: memory and time per captured size, from the manifest to the JSON of the command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from test_analyses import codes, command
 
-from shapescope.device import CpuDevice, MemorySample
-from shapescope.model import Evidence, GraphKey, ManifestRow, Memory, Rank
-from shapescope.record.memory import memory_between, memory_totals
-from shapescope.record.start import start
-from shapescope.settings import Detail, Mode, RecordingSettings
-from shapescope.store.manifest import read_manifests
+from shapescope.model import Evidence, GraphKey, ManifestRow, Memory, Rank, RunManifest, Status
+from shapescope.store.manifest import ManifestWriter, write_run
 
 MIB = 1 << 20
+DOWN = ((512, 400, 412), (256, 0, 10), (128, 0, 10))
+UP = ((128, 100, 110), (256, 200, 210), (512, 400, 412))
 
 
-class Scripted(CpuDevice):
-    """A device whose allocator and free memory change with each capture as a script says (reserved, free; MiB)."""
-
-    def __init__(self, script: Sequence[tuple[int, int]]) -> None:
-        reserved, free = 1000, 80_000
-        samples = []
-        for reserve, change in script:
-            samples.append(MemorySample(reserved * MIB, free * MIB))
-            reserved, free = reserved + reserve, free + change
-            samples.append(MemorySample(reserved * MIB, free * MIB))
-        self._samples: Iterator[MemorySample] = iter(samples)
-
-    def memory(self) -> MemorySample:
-        return next(self._samples)
-
-
-def recorded(script: Sequence[tuple[int, int]], sizes: Sequence[int], folder: Path) -> list[ManifestRow]:
-    settings = RecordingSettings(Mode.SUMMARY, str(folder), Detail.LIGHT, frozenset({Evidence.CAPTURE}))
-    profiler = start(settings, engine="test", device=Scripted(script), rank=Rank())
-    for size in sizes:
-        key = GraphKey.of("R", size)
-        for index in range(2):
-            with profiler.warmup(key, index, 2):
-                pass
-        with profiler.capture(key):
-            pass
-    profiler.drain()
-    return [row for _, row in read_manifests(profiler.session.folder) if isinstance(row, ManifestRow)]
+def recorded(folder: Path, captures: tuple[tuple[int, int, int], ...], *, disturbed: int | None = None) -> Path:
+    """A run folder with one manifest row a capture: size, what the allocator reserved, what the device lost (MiB)."""
+    write_run(folder, RunManifest("r", "2026-01-01T00:00:00+00:00", "toy", None, ()))
+    writer = ManifestWriter(folder, Rank(), "host", 1)
+    for order, (size, reserved, lost) in enumerate(captures):
+        freed = 64 if size == disturbed else 0
+        memory = Memory(order, reserved * MIB, (lost - freed) * MIB, disturbed=bool(freed))
+        key = GraphKey.of("DecodeCudaGraphRunner", size)
+        writer.append(ManifestRow(key, Rank(), Evidence.CAPTURE, 0, Status.MISSING))
+        writer.append(
+            ManifestRow(
+                key, Rank(), Evidence.CAPTURE, order, Status.OK,
+                warmup_ns=(30_000, 20_000), capture_ns=7_000, record_ns=900, export_ns=80_000, memory=memory,
+            )
+        )  # fmt: skip
+    return folder
 
 
-DESCENDING = [(400, -412), (0, -10), (0, -10)]
-ASCENDING = [(100, -110), (200, -210), (400, -412)]
+def column(result: dict[str, Any], name: str) -> list[Any]:
+    return [row[name] for row in result["rows"]]
 
 
-@pytest.mark.parametrize(
-    ("script", "sizes", "total"), [(DESCENDING, [512, 256, 128], 432), (ASCENDING, [128, 256, 512], 732)]
-)
-def test_case_19_what_a_size_costs_depends_on_the_order(
-    script: list[tuple[int, int]], sizes: list[int], total: int, tmp_path: Path
+def test_case_19_from_the_largest_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, result = command(capsys, "memory", recorded(tmp_path, DOWN))
+    assert code == 0
+    assert (column(result, "size"), column(result, "order")) == ([512, 256, 128], [0, 1, 2])
+    assert column(result, "allocator_bytes") == [400 * MIB, 0, 0]
+    assert column(result, "other_bytes") == [12 * MIB, 10 * MIB, 10 * MIB]
+    assert result["summary"]["device_bytes"] == 432 * MIB
+    assert result["summary"]["meaning"] == "marginal in this order"
+    assert "capture-order" not in codes(result)
+    assert result["summary"]["largest_first_saves_bytes"] is None
+
+
+def test_case_19_from_the_smallest_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, result = command(capsys, "memory", recorded(tmp_path, UP))
+    assert column(result, "other_bytes") == [10 * MIB, 10 * MIB, 12 * MIB]
+    assert result["summary"]["device_bytes"] == 732 * MIB
+    assert "capture-order" in codes(result)
+    assert result["summary"]["largest_first_saves_bytes"] == (732 - 432) * MIB
+
+
+def test_case_19_a_disturbed_sample_is_flagged_and_in_no_total(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    memories = [row.memory for row in recorded(script, sizes, tmp_path)]
-    assert [memory.order for memory in memories if memory] == [0, 1, 2]
-    others = sorted((memory.other_bytes or 0) // MIB for memory in memories if memory)
-    assert others == [10, 10, 12]
-    assert sum(memory.device_bytes or 0 for memory in memories if memory) == total * MIB
-    assert not any(memory.disturbed for memory in memories if memory)
+    _, result = command(capsys, "memory", recorded(tmp_path, DOWN, disturbed=256))
+    assert column(result, "disturbed") == [False, True, False]
+    assert result["summary"]["device_bytes"] == 422 * MIB
+    assert result["summary"]["disturbed"] == 1
+    assert "disturbed-memory" in codes(result)
 
 
-def test_case_19_a_sample_that_somebody_disturbed_is_flagged(tmp_path: Path) -> None:
-    script = [(400, -412), (0, -10 + 64), (0, -10)]
-    memories = [row.memory for row in recorded(script, [512, 256, 128], tmp_path)]
-    assert [memory.disturbed for memory in memories if memory] == [False, True, False]
+def test_case_19_phases_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, result = command(capsys, "memory", recorded(tmp_path, DOWN))
+    phases = ("warmup_ns", "capture_ns", "record_ns", "export_ns")
+    assert [column(result, phase) for phase in phases] == [[50_000] * 3, [7_000] * 3, [900] * 3, [80_000] * 3]
+    assert result["summary"]["capture_ns"] == 21_000
 
 
-def test_case_19_phases_are_kept_apart(tmp_path: Path) -> None:
-    row = recorded(DESCENDING, [512, 256, 128], tmp_path)[0]
-    assert len(row.warmup_ns) == 2
-    assert row.capture_ns is not None and row.record_ns is not None and row.export_ns is not None
-    assert row.capture_ns < row.export_ns, "an empty capture took longer than writing it: export time is in it"
+def test_memory_of_a_folder_that_nobody_recorded_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trace.json").write_text('{"traceEvents": []}')
+    code, result = command(capsys, "memory", tmp_path)
+    assert code == 3 and result["rows"] == []
+    assert result["summary"]["device_bytes"] is None
+    assert "no-data" in codes(result)
 
 
-def test_a_device_without_figures_has_no_memory() -> None:
-    assert memory_between(0, MemorySample(), MemorySample()) is None
-    assert memory_between(0, MemorySample(None, 8), MemorySample(None, 2)) == Memory(0, None, 6)
-    assert Memory(0, None, 6).other_bytes is None
-
-
-def test_a_snapshot_in_plain_numbers() -> None:
-    segments = [
-        {"total_size": 10, "allocated_size": 4, "blocks": [{}]},
-        {"total_size": 5, "allocated_size": 0, "blocks": []},
-    ]
-    totals = memory_totals(segments)
-    assert (totals.segments, totals.blocks, totals.reserved_bytes, totals.allocated_bytes) == (2, 1, 15, 4)
+def test_the_order_of_capture_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, result = command(capsys, "findings", recorded(tmp_path, UP))
+    (row,) = (row for row in result["rows"] if row["kind"] == "capture-order")
+    assert (row["cost"], row["cost_bytes"], row["evidence"]) == ("memory", 300 * MIB, "order of capture: 128, 256, 512")
+    assert "shapescope memory" in row["command"]
