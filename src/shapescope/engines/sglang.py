@@ -8,14 +8,16 @@ begins its stream capture, so the number of warm-ups before it is nobody's contr
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shapescope.engines.sglang_keys import RunnerIdentity, identity_of, rank_of
+from shapescope.engines.sglang_keys import RunnerIdentity, encoder_key, identity_of, rank_of
 from shapescope.errors import ShapescopeError
 from shapescope.model import Evidence, Phase
 from shapescope.settings import COMBINED, FOLDER, PER_SHAPE, Mode, RecordingSettings, recording_settings
@@ -27,6 +29,12 @@ log = logging.getLogger("shapescope")
 
 _RESOLVERS = tuple(
     f"sglang.srt.model_executor.runner_backend.utils.resolve_{phase}_backend" for phase in ("decode", "prefill")
+)
+# Vision encoders capture by themselves, one graph for each layout of images that a request brings.
+_ENCODERS = (
+    "sglang.srt.multimodal.vit_cuda_graph_runner.ViTCudaGraphRunner._create_graph",
+    "sglang.srt.multimodal.internvl_vit_cuda_graph_runner.InternViTCudaGraphRunner._capture_graph",
+    "sglang.srt.multimodal.kimi_k3_vit_cuda_graph_runner.KimiK3ViTCudaGraphRunner._capture",
 )
 # SGLang's own switches, honoured where ours is not set.
 _OWN_SWITCHES = {
@@ -60,6 +68,8 @@ def register() -> None:
     recording = SglangRecording(settings)
     for resolver in _RESOLVERS:
         HookRegistry.register(resolver, recording.resolved, HookType.AFTER)
+    for encoder in _ENCODERS:
+        HookRegistry.register(encoder, recording.encoder_captures, HookType.AROUND)
 
 
 def settings_of(environment: Mapping[str, str]) -> RecordingSettings:
@@ -82,7 +92,7 @@ class SglangRecording:
     def __init__(self, settings: RecordingSettings) -> None:
         self._settings = settings
         self._recorder: CaptureProfiler | None = None
-        self._asked = False
+        self._opened = False
         self._rounds: Counter[tuple[RunnerIdentity, Phase]] = Counter()
 
     def resolved(self, backend: Any, *args: Any, **kwargs: Any) -> None:
@@ -95,10 +105,28 @@ class SglangRecording:
                 runner = args[0] if args else kwargs["cuda_graph_runner"]
                 self._watch(recorder, backend, runner)
 
+    def encoder_captures(self, capture: Callable[..., Any], runner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Around an encoder's capture of one graph, whose key is its first argument."""
+        from shapescope.engines.sglang_captures import alone
+        from shapescope.engines.stream_capture import StreamCapture
+        from shapescope.record.guard import Guard
+
+        watch: Any = nullcontext()
+        with Guard("watching an encoder's capture"):
+            recorder = self._open()
+            if recorder is not None:
+                _, graph_key, *_ = inspect.signature(capture).bind(runner, *args, **kwargs).arguments.values()
+                key = encoder_key(runner, graph_key)
+                watch = ExitStack()
+                watch.enter_context(alone(recorder, key.runner))
+                watch.enter_context(StreamCapture(recorder, key))
+        with watch:
+            return capture(runner, *args, **kwargs)
+
     def _open(self) -> CaptureProfiler | None:
-        if self._asked:
+        if self._opened:
             return self._recorder
-        self._asked = True
+        self._opened = True
         from sglang.srt.runtime_context import get_exec, get_parallel, get_server_args
 
         if get_exec().graph.enable_profile_cuda_graph:

@@ -6,6 +6,8 @@ target's, adaptive speculation has one runner for each tier, and a weight update
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -57,7 +59,9 @@ def identity_of(runner: Any, *, configured_steps: int | None, adaptive: bool) ->
     return RunnerIdentity(name, tuple(variants))
 
 
-def key_of(runner: Any, identity: RunnerIdentity, shape: Any, forward: Callable[..., Any], generation: int) -> GraphKey:
+def key_of(
+    runner: Any, identity: RunnerIdentity, shape: Any, forward: Callable[..., Any], generation: int | None
+) -> GraphKey:
     """The key of one capture: `shape` is SGLang's ShapeKey, `forward` what it captures, `generation` counts recaptures."""
     variants = identity.variants
     if getattr(forward, "__name__", "") == _ALL_STEPS:
@@ -67,7 +71,7 @@ def key_of(runner: Any, identity: RunnerIdentity, shape: Any, forward: Callable[
     return GraphKey(identity.name, Shape(shape.size, _unit(runner, phase), (*_labels(shape), *variants, *again)), phase)
 
 
-def announced_keys(runner: Any, identity: RunnerIdentity, generation: int) -> list[GraphKey]:
+def announced_keys(runner: Any, identity: RunnerIdentity, generation: int | None) -> list[GraphKey]:
     """The keys that a runner is about to capture, where its list of sizes says it all; else none, rather than a guess."""
     several = ("record_nolora_graph", "attention_graph_variants", "enable_pdmux", "ragged_verify_mode", "is_dllm")
     prefixes = getattr(runner, "_prefix_capture_variants", ())
@@ -80,6 +84,20 @@ def announced_keys(runner: Any, identity: RunnerIdentity, generation: int) -> li
         GraphKey(identity.name, Shape(size, _unit(runner, phase), (*identity.variants, *again)), phase)
         for size in reversed(sizes)
     ]
+
+
+def encoder_key(runner: Any, graph_key: Any) -> GraphKey:
+    """The key of a vision encoder's graph. SGLang keys it by its tokens and how they are cut into images.
+
+    That is (tokens, layout) for most, (images, tokens of each) for InternVL, and a grid for each image for Kimi.
+    """
+    first, second = graph_key[0], graph_key[1] if len(graph_key) > 1 else None
+    if isinstance(first, int):
+        tokens = first * second if isinstance(second, int) else first
+    else:
+        tokens = sum(math.prod(grid) for grid in graph_key)
+    layout = hashlib.sha256(repr(graph_key).encode()).hexdigest()[:8]
+    return GraphKey.of(type(runner).__name__, tokens, f"layout={layout}", unit=Unit.TOKENS, phase=Phase.ENCODER)
 
 
 def phase_of(runner: Any) -> Phase:

@@ -1,60 +1,82 @@
-"""Watching stream captures from outside: what every engine calls in the end is `torch.cuda.CUDAGraph.capture_begin`.
+"""Recording a stream capture from outside: what every engine calls in the end is `CUDAGraph.capture_begin`.
 
-`torch.cuda.graph` calls it, and so do those who never enter that context, as breakable graphs do. The patch is on the class
-and lives only as long as the body of `watching`, so a replay never meets it.
+`torch.cuda.graph` calls it, and so do those who never enter that context, as breakable graphs do. The patch is on the
+graph classes and lives only as long as one `StreamCapture`, so a replay never meets it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
 
 import torch
 
-
-class CaptureWatcher(Protocol):
-    """Told of the stream captures of one thread. It must not raise: it is called inside the engine's capture."""
-
-    def begins(self) -> None:
-        """Before a capture begins: the last moment at which a profiler may be started."""
-
-    def began(self) -> None:
-        """The capture is live."""
-
-    def ends(self) -> None:
-        """Before it ends."""
-
-    def ended(self, graph: Any) -> None:
-        """The graph is whole."""
+from shapescope.model import GraphKey
+from shapescope.record.profiler import CaptureProfiler
 
 
-@contextmanager
-def watching(watcher: CaptureWatcher) -> Iterator[None]:
-    """Tell `watcher` of every capture that this thread begins or ends in the body."""
-    graphs: Any = torch.cuda.CUDAGraph
-    begin, end = graphs.capture_begin, graphs.capture_end
-    thread = threading.get_ident()
+class StreamCapture:
+    """Around an engine's capture of one key. The window opens at its first stream capture, and closes on leaving.
 
-    def watched_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != thread:
-            return begin(graph, *args, **kwargs)
-        watcher.begins()
+    A first begin is after the last warm-up, however many there were, and the last moment at which a profiler may start.
+    Captures of other threads are not looked at.
+    """
+
+    def __init__(self, recorder: CaptureProfiler, key: GraphKey) -> None:
+        self.key = key
+        self.graphs: list[Any] = []
+        self.warming_up = True
+        self._recorder = recorder
+        self._thread = threading.get_ident()
+        self._patches = ExitStack()
+        self._window = ExitStack()
+        self._segment = ExitStack()
+
+    def __enter__(self) -> StreamCapture:
+        for graphs in _graph_classes():
+            self._patch(graphs, "capture_begin", self._begin)
+            self._patch(graphs, "capture_end", self._end)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.warming_up = False
+        self._patches.close()
+        self._segment.close()
+        # One graph is the capture; where it is cut into many, no single one stands for it.
+        if len(self.graphs) == 1:
+            self._recorder.captured(self.key, self.graphs[0])
+        self._window.__exit__(*error)
+
+    def _patch(self, graphs: Any, name: str, around: Callable[..., Any]) -> None:
+        original = getattr(graphs, name)
+
+        def watched(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return original(graph, *args, **kwargs)
+            return around(original, graph, *args, **kwargs)
+
+        setattr(graphs, name, watched)
+        self._patches.callback(setattr, graphs, name, original)
+
+    def _begin(self, begin: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.warming_up:
+            self.warming_up = False
+            self._window.enter_context(self._recorder.capture(self.key))
         result = begin(graph, *args, **kwargs)
-        watcher.began()
+        self._segment.enter_context(self._recorder.segment(len(self.graphs)))
         return result
 
-    def watched_end(graph: Any, *args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != thread:
-            return end(graph, *args, **kwargs)
-        watcher.ends()
+    def _end(self, end: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
+        self._segment.close()
         result = end(graph, *args, **kwargs)
-        watcher.ended(graph)
+        self.graphs.append(graph)
         return result
 
-    graphs.capture_begin, graphs.capture_end = watched_begin, watched_end
-    try:
-        yield
-    finally:
-        graphs.capture_begin, graphs.capture_end = begin, end
+
+def _graph_classes() -> list[Any]:
+    """torch's graph classes: CUDA and HIP share one; the NPU's comes with its own package."""
+    npu = getattr(torch, "npu", None)
+    found = (torch.cuda.CUDAGraph, getattr(torch.xpu, "XPUGraph", None), getattr(npu, "NPUGraph", None))
+    return [graphs for graphs in found if graphs is not None]

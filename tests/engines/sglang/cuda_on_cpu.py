@@ -1,4 +1,4 @@
-"""CUDA on a machine without a GPU: the real `torch.cuda.CUDAGraph` and `torch.cuda.graph` over a tape.
+"""CUDA on a machine without a GPU: the real `torch.cuda.CUDAGraph` and `torch.cuda.graph` over a tape; XPU likewise.
 
 Only the C++ base below torch's Python classes is replaced, and the calls around it that need a driver. What a capture
 records is a `shapescope.tape.TapeGraph`, so a replay really recomputes the captured ops into the same memory.
@@ -7,6 +7,7 @@ records is a `shapescope.tape.TapeGraph`, so a replay really recomputes the capt
 from __future__ import annotations
 
 import pickle
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +21,8 @@ from shapescope.tape import TapeGraph
 
 @dataclass
 class Log:
-    """What happened on the stand-in: begins and ends of captures, warm or not, and the memory history's state."""
+    """What happened on the stand-in: the captures that began, the one that is live, whether allocations are recorded."""
 
-    captures: int = 0
     segments: int = 0
     live: list[Any] = field(default_factory=list)
     memory_history: bool = False
@@ -44,25 +44,25 @@ class Stream:
 
     def synchronize(self) -> None: ...
 
-
-class Event:
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-
-    def record(self, stream: object = None) -> None: ...
-
-    def synchronize(self) -> None: ...
-
-
-class _OnStream:
-    def __init__(self, stream: object) -> None:
-        self.stream = stream
-
-    def __enter__(self) -> _OnStream:
+    def __enter__(self) -> Stream:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class Event:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.time_ns = 0
+
+    def record(self, stream: object = None) -> None:
+        self.time_ns = time.perf_counter_ns()
+
+    def synchronize(self) -> None: ...
+
+    def elapsed_time(self, end: Event) -> float:
+        return (end.time_ns - self.time_ns) / 1e6
 
 
 _CURRENT = Stream()
@@ -95,24 +95,15 @@ def _record_memory_history(enabled: str | None = "all", *args: Any, **kwargs: An
 
 def install() -> None:
     """Patch torch for the rest of this process: `torch.get_device_module` gives `torch.cuda` for every device."""
-    base: Any = torch.cuda.graphs.CUDAGraph.__mro__[1]
-    assert base.__name__ == "_CUDAGraph", base
-    base.__new__ = staticmethod(lambda kind, *args, **kwargs: object.__new__(kind))
-    base.__init__ = lambda graph, *args, **kwargs: None
-    base.capture_begin, base.capture_end = _begin, _end
-    base.instantiate = lambda graph: None
-    base.replay = lambda graph: graph._tape.replay()
-    base.reset = lambda graph: graph._tape.reset()
-    base.pool = lambda graph: graph._pool
-
-    pools = iter(range(1, 1 << 30))
+    _stand_below(torch.cuda.graphs.CUDAGraph, "_CUDAGraph")
+    _stand_below(torch.xpu.XPUGraph, "_XPUGraph")
+    for module in (torch.cuda, torch.xpu):
+        _stand_around(module)
     cuda: Any = torch.cuda
-    cuda.Stream, cuda.Event, cuda.stream = Stream, Event, _OnStream
-    cuda.current_stream = lambda *args: _CURRENT
-    cuda.synchronize = cuda.empty_cache = lambda *args: None
-    cuda.current_device = lambda: 0
-    cuda.is_current_stream_capturing = lambda: bool(log.live)
-    cuda.graph_pool_handle = torch.cuda.graphs.graph_pool_handle = lambda: (0, next(pools))
+    cuda.get_device_name = lambda *args: "a tape"
+    cuda.mem_get_info = lambda *args: (10 << 30, 20 << 30)
+    cuda.memory_reserved = lambda *args: 0
+    cuda.memory_snapshot = lambda *args, **kwargs: []
     cuda.memory._dump_snapshot = _dump_snapshot
     cuda.memory._record_memory_history = _record_memory_history
     torch.accelerator.synchronize = torch.accelerator.empty_cache = lambda *args, **kwargs: None
@@ -121,3 +112,25 @@ def install() -> None:
     if not hasattr(torch._C, "_host_emptyCache"):
         torch._C._host_emptyCache = lambda: None  # type: ignore[attr-defined]
 
+
+def _stand_below(graphs: Any, name: str) -> None:
+    base: Any = graphs.__mro__[1]
+    assert base.__name__ == name, base
+    base.__new__ = staticmethod(lambda kind, *args, **kwargs: object.__new__(kind))
+    base.__init__ = lambda graph, *args, **kwargs: None
+    base.capture_begin, base.capture_end = _begin, _end
+    base.instantiate = lambda graph: None
+    base.replay = lambda graph: graph._tape.replay()
+    base.reset = lambda graph: graph._tape.reset()
+    base.pool = lambda graph: graph._pool
+
+
+def _stand_around(module: Any) -> None:
+    pools = iter(range(1, 1 << 30))
+    module.Stream, module.Event = Stream, Event
+    module.stream = lambda stream=None: stream or _CURRENT
+    module.current_stream = lambda *args: _CURRENT
+    module.current_device = lambda: 0
+    module.synchronize = module.empty_cache = lambda *args: None
+    module.is_current_stream_capturing = lambda: bool(log.live)
+    module.graph_pool_handle = lambda: (0, next(pools))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,13 +26,17 @@ from sglang.srt.distributed import parallel_state  # noqa: E402
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend  # noqa: E402
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput  # noqa: E402
 from sglang.srt.model_executor.cuda_graph_config import Backend, CudaGraphConfig, PhaseConfig  # noqa: E402
+from sglang.srt.model_executor.forward_batch_info import ForwardMode  # noqa: E402
 from sglang.srt.model_executor.graph_shared_output import GraphSharedOutput  # noqa: E402
 from sglang.srt.model_executor.runner.decode_cuda_graph_runner import DecodeCudaGraphRunner  # noqa: E402
 from sglang.srt.model_executor.runner.prefill_cuda_graph_runner import PrefillCudaGraphRunner  # noqa: E402
+from sglang.srt.model_executor.runner.shape_key import ShapeKey  # noqa: E402
+from sglang.srt.model_executor.runner_backend import utils as runner_backend_utils  # noqa: E402
 from sglang.srt.model_executor.runner_backend_utils.breakable_cuda_graph import (  # noqa: E402
     breakable_cuda_graph,
     eager_on_graph,
 )
+from sglang.srt.multimodal.vit_cuda_graph_runner import ViTCudaGraphRunner  # noqa: E402
 from sglang.srt.server_args import ServerArgs  # noqa: E402
 from sglang.srt.speculative import multi_layer_eagle_draft_extend_cuda_graph_runner as multi_layer  # noqa: E402
 from sglang.srt.speculative.eagle_draft_cuda_graph_runner import EAGLEDraftCudaGraphRunner  # noqa: E402
@@ -39,7 +44,9 @@ from sglang.srt.speculative.eagle_draft_extend_cuda_graph_runner import (  # noq
     EAGLEDraftExtendCudaGraphRunner,
 )
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm  # noqa: E402
+from sglang.srt.speculative.uno_cuda_graph_runner import UnoDecodeCudaGraphRunner  # noqa: E402
 
+VERSION = metadata.version("sglang")
 HIDDEN, VOCABULARY, LAYERS = 16, 32, 2
 SIZES = (1, 2, 4)
 TOKENS = (8, 16)
@@ -48,8 +55,12 @@ STEPS = 2
 breakable_cuda_graph.get_device_module = lambda: torch.cuda
 
 
-def start(*, profile: bool = False) -> None:
-    """Publish one rank's configuration and build its process groups, as the scheduler process does at start-up."""
+@contextmanager
+def running(*, profile: bool = False, **places: int) -> Iterator[None]:
+    """Publish one rank's configuration and build its process groups, as a scheduler process does at start-up.
+
+    `places` says which rank of which world to be, as `pp_rank=1, pp_size=2`; the groups stay those of one process.
+    """
     runtime_context.publish(
         ServerArgs(
             model_path="dummy",
@@ -66,27 +77,20 @@ def start(*, profile: bool = False) -> None:
     )
     parallel_state.initialize_model_parallel()
     configure()
+    # Not by its own override: that would hold the world against the groups of this one process.
+    runtime_context.get_parallel()._overrides.update(places)
+    yield
 
 
-def configure(*, decode: str = Backend.FULL, prefill: str = Backend.BREAKABLE, sizes: Sequence[int] = SIZES, **fields: Any) -> None:
+def configure(
+    *, decode: str = Backend.FULL, prefill: str = Backend.BREAKABLE, sizes: Sequence[int] = SIZES, **fields: Any
+) -> None:
     """Choose the graph backends and any other server argument."""
     graphs = CudaGraphConfig(
-        decode=PhaseConfig(backend=decode, bs=list(sizes)),
+        decode=PhaseConfig(backend=decode, bs=list(SIZES)),
         prefill=PhaseConfig(backend=prefill, bs=list(TOKENS), full_prefill_max_req=2),
     )
     runtime_context.get_context().override("tests", cuda_graph_config=graphs, **fields)
-
-
-@contextmanager
-def at_rank(**places: int) -> Iterator[None]:
-    """See the world from another rank: `pp_rank=1, pp_size=2` and the like; the groups stay those of one process."""
-    parallel = runtime_context.get_parallel()
-    saved = parallel._overrides
-    parallel._overrides = {**saved, **places}
-    try:
-        yield
-    finally:
-        parallel._overrides = saved
 
 
 class TinyLayer(torch.nn.Module):
@@ -126,14 +130,18 @@ class TinyModel(torch.nn.Module):
         self.model = TinyBody()
         self.head = torch.nn.Linear(HIDDEN, VOCABULARY)
         self.broken_at: int | None = None
+        self.plain_output = False
 
     @torch.no_grad()
-    def forward(self, input_ids: torch.Tensor, positions: torch.Tensor, forward_batch: Any) -> LogitsProcessorOutput:
+    def forward(self, input_ids: torch.Tensor, positions: torch.Tensor, forward_batch: Any) -> Any:
         if self.broken_at == forward_batch.batch_size and cuda_on_cpu.log.live:
             raise RuntimeError("an illegal memory access was encountered")
         hidden = self.model(input_ids, positions, forward_batch)
         select = getattr(forward_batch.spec_info, "select_index", None)
         rows = hidden if select is None else hidden.index_select(0, select)
+        if self.plain_output:
+            logits: torch.Tensor = self.head(rows)
+            return logits
         return LogitsProcessorOutput(next_token_logits=self.head(rows), hidden_states=hidden)
 
 
@@ -186,7 +194,9 @@ class TinyModelRunner:
         self.kv_index_translator = SimpleNamespace(bind_runner_slots=lambda batch: None)
         self.graph_shared_output = GraphSharedOutput(device=torch.device("cpu"), max_rows=1024)
         self.pp_group = SimpleNamespace(is_first_rank=True, is_last_rank=True)
-        self.lora_manager = self.hisparse_coordinator = self.canary_manager = None
+        self.uno_lora_id: str | None = None
+        self.lora_manager: Any = None
+        self.hisparse_coordinator = self.canary_manager = None
         self.capture_head_hooks: list[Any] = []
         self.capture_tail_hooks: list[Any] = []
         self.attention_layers: list[Any] = []
@@ -244,10 +254,19 @@ class EagleWorker:
         return self.draft_runner.model.head(hidden)
 
 
-def decode(**options: Any) -> DecodeCudaGraphRunner:
-    """The target's decode graphs, or its verify graphs where a speculative algorithm is given."""
-    algorithm = options.pop("algorithm", SpeculativeAlgorithm.NONE)
-    return DecodeCudaGraphRunner(TinyModelRunner(algorithm=algorithm), **options)
+def decode(
+    algorithm: SpeculativeAlgorithm = SpeculativeAlgorithm.NONE,
+    *,
+    broken_at: int | None = None,
+    plain_output: bool = False,
+) -> DecodeCudaGraphRunner:
+    """The target's decode graphs, or its verify graphs where it speculates.
+
+    `broken_at` is the size whose capture raises; `plain_output` is all that the breakable backend takes.
+    """
+    runner = TinyModelRunner(algorithm=algorithm)
+    runner.model.broken_at, runner.model.plain_output = broken_at, plain_output
+    return DecodeCudaGraphRunner(runner)
 
 
 def prefill() -> PrefillCudaGraphRunner:
@@ -270,3 +289,90 @@ def multi_layer_eagle() -> Any:
 def single_graph_eagle() -> Any:
     """All draft steps in one graph."""
     return multi_layer.OneGraphMultiLayerEagleMultiStepDraftExtendCudaGraphRunner(EagleWorker())
+
+
+def tree_uno_verify() -> UnoDecodeCudaGraphRunner:
+    """Tree UNO verifies with the target's own weights .."""
+    return UnoDecodeCudaGraphRunner(_uno_model_runner())
+
+
+def tree_uno_draft() -> UnoDecodeCudaGraphRunner:
+    """.. and drafts with its adapter, in a second runner of the same class."""
+    return UnoDecodeCudaGraphRunner(_uno_model_runner(), tree_draft_attn_backend=NoAttention(), tree_draft_width=2)
+
+
+def xpu_decode() -> Any:
+    """SGLang's XPU backend, as its resolver gives it, capturing one size: a whole runner needs tensors on an XPU."""
+    model_runner = SimpleNamespace(device="xpu", is_draft_worker=False)
+    runner = SimpleNamespace(
+        model_runner=model_runner, device_module=torch.xpu, capture_forward_mode=ForwardMode.DECODE, capture=None
+    )
+    runner.backend = runner_backend_utils.resolve_decode_backend(runner)
+    layer, hidden = TinyLayer(), torch.zeros(1, HIDDEN)
+    with runner.backend.capture_session(torch.xpu.Stream()):
+        runner.backend.capture_one(ShapeKey(1), torch.no_grad()(lambda: layer(hidden)))
+    return runner
+
+
+class TinyVisionBlock(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn = SimpleNamespace(
+            qkv_backend_name="triton_attn", num_attention_heads_per_partition=1, head_size=HIDDEN
+        )
+        self.layer = TinyLayer()
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor, cu_seqlens: Any, position_embeddings: Any, output_ws: torch.Tensor) -> Any:
+        return self.layer(x)
+
+
+class TinyVision(torch.nn.Module):
+    device = torch.device("cpu")
+    dtype = torch.float32
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(TinyVisionBlock() for _ in range(LAYERS))
+        self.merger = torch.nn.Identity()
+
+
+def vision_encoder(*layouts: Sequence[int]) -> ViTCudaGraphRunner:
+    """Encode batches of images, each a list of its images' patches: the first of a layout captures a graph."""
+    runner = ViTCudaGraphRunner(TinyVision())
+    for layout in layouts:
+        bounds = torch.tensor([0, *layout]).cumsum(0).to(torch.int32)
+        patches, angles = torch.zeros(sum(layout), 1, HIDDEN), torch.zeros(sum(layout), HIDDEN)
+        runner.create_graph(patches, bounds, None, (angles, angles))
+    return runner
+
+
+def _uno_model_runner() -> TinyModelRunner:
+    runner = TinyModelRunner(algorithm=SpeculativeAlgorithm.UNO)
+    runner.uno_lora_id = "uno"
+    runner.lora_manager = Adapters()
+    return runner
+
+
+class Adapters:
+    """What the UNO runner asks of the LoRA manager: to route token rows to adapters, of which there are none."""
+
+    def __init__(self) -> None:
+        self.lora_backend = SimpleNamespace(skip_inactive_dense_lora=False, batch_info=SimpleNamespace())
+
+    def init_decode_cuda_graph_batch_info(self, **sizes: int) -> None: ...
+
+    def prepare_lora_token_segments(self, **segments: Any) -> None: ...
+
+    def reset_lora_batch(self) -> None: ...
+
+
+def _rotate_input_ids(
+    input_ids: torch.Tensor, starts: torch.Tensor, lengths: torch.Tensor, next_ids: torch.Tensor, select: torch.Tensor
+) -> None:
+    """SGLang's Triton kernel of this name, in torch: each request's window moves on by one token."""
+    windows = input_ids.view(starts.shape[0], -1)
+    windows.copy_(torch.cat([windows[:, 1:], next_ids[:, :1]], dim=1))
+
+
+multi_layer.rotate_input_ids = _rotate_input_ids
