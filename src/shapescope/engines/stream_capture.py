@@ -64,13 +64,12 @@ class StreamCapture:
         if self.warming_up:
             self.warming_up = False
             self._window.enter_context(self._recorder.capture(self.key))
-        result = begin(graph, *args, **kwargs)
         self._segment.enter_context(self._recorder.segment(len(self.graphs)))
-        return result
+        return begin(graph, *args, **kwargs)
 
     def _end(self, end: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
-        self._segment.close()
         result = end(graph, *args, **kwargs)
+        self._segment.close()
         self.graphs.append(graph)
         return result
 
