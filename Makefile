@@ -19,6 +19,7 @@ test-all: test
 # SGLang's real capture code on a CPU, with its own traces and with ours: prints which of its nine defects show.
 test-sglang: .venv-sglang/.installed
 	.venv-sglang/bin/python -W ignore tests/engines/sglang/defects.py
+	.venv-sglang/bin/python -W ignore -m pytest tests/engines/sglang -m engines
 
 .venv-sglang/.installed: tests/engines/sglang/requirements.txt tests/engines/sglang/install.sh pyproject.toml
 	tests/engines/sglang/install.sh

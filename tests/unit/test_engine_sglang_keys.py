@@ -15,6 +15,9 @@ from shapescope.model import Evidence, GraphKey, Phase, Rank, Unit
 from shapescope.store.layout import trace_name
 
 
+UNO_DRAFT = SimpleNamespace(name="UNO_DRAFT")
+
+
 def key(made: Any, shape: ShapeKey, generation: int = 0, *, steps: int | None = 3, adaptive: bool = False) -> GraphKey:
     identity = identity_of(made, configured_steps=steps, adaptive=adaptive)
     return key_of(made, identity, shape, lambda: None, generation)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -39,6 +40,11 @@ class Outcome(msgspec.Struct):
     error: str = ""
     log: str = ""
     memory_history_left_on: bool = False
+    notes: dict[str, Any] = {}
+
+
+# What a start-up has to say of itself beyond that, in its own process.
+notes: dict[str, Any] = {}
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -52,6 +58,7 @@ class Side(msgspec.Struct, frozen=True):
 
 SGLANG = Side("SGLang's own", {"SGLANG_GRAPH_BATCH_CAPTURE": "1"}, "SGLANG_TORCH_PROFILER_DIR", engine_profiler=True)
 OURS = Side("shapescope", {"SHAPESCOPE_GRAPH_BATCH_CAPTURE": "1"}, "SHAPESCOPE_PROFILER_DIR")
+NOBODY = Side("nobody", {}, "SHAPESCOPE_PROFILER_DIR")
 
 
 def traces(folder: Path, evidence: str = "") -> list[Path]:
@@ -93,6 +100,7 @@ def _start_up(side: Side, scenario: Scenario, folder: Path, places: Mapping[str,
                 outcome.captures += len(runner.backend._graphs)
         except Exception as error:
             outcome.error = traceback.format_exception_only(error)[-1].splitlines()[0]
+    outcome.notes = notes
     outcome.segments = cuda_on_cpu.log.segments
     outcome.memory_history_left_on = cuda_on_cpu.log.memory_history
     writer.send_bytes(msgspec.json.encode(outcome))
@@ -114,6 +122,34 @@ def _kept_quiet(outcome: Outcome) -> Iterator[None]:
 
 
 # The start-ups.
+
+
+def replayed_decode() -> Iterator[Any]:
+    """Decode graphs, and what a replay of one gives and costs."""
+    runner = engine.decode(plain_output=True)
+    yield runner
+    _note_replay(runner)
+
+
+def debugged_decode() -> Iterator[Any]:
+    """`--debug-cuda-graph`: a replay runs the eager forward that was handed to the capture. It holds no second break."""
+    engine.attend = engine.attend.run_eager
+    engine.configure(decode="breakable", debug_cuda_graph=True)
+    runner = engine.decode(plain_output=True)
+    yield runner
+    _note_replay(runner)
+
+
+def _note_replay(runner: Any) -> None:
+    runner.buffers.input_ids[:4] = torch.tensor([3, 1, 4, 1])
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, argument: called.append(frame.f_code.co_name) if event == "call" else None)
+    output = runner.backend.replay(engine.ShapeKey(4), None)
+    sys.setprofile(None)
+    model = runner.model_runner.model
+    ids, batch = runner.buffers.input_ids[:4], SimpleNamespace(batch_size=4, spec_info=None)
+    notes["same as eager"] = bool(torch.equal(output, model(ids, ids, batch)))
+    notes["calls"] = called
 
 
 def decode() -> Iterator[Any]:

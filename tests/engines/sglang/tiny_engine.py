@@ -79,6 +79,7 @@ def running(*, profile: bool = False, **places: int) -> Iterator[None]:
     configure()
     # Not by its own override: that would hold the world against the groups of this one process.
     runtime_context.get_parallel()._overrides.update(places)
+    torch.manual_seed(0)
     yield
 
 
