@@ -14,7 +14,6 @@ from shapescope.engines.sglang_keys import RunnerIdentity, announced_keys, encod
 from shapescope.model import Evidence, GraphKey, Phase, Rank, Unit
 from shapescope.store.layout import trace_name
 
-
 UNO_DRAFT = SimpleNamespace(name="UNO_DRAFT")
 
 

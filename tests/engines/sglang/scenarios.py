@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -75,17 +76,34 @@ def working_folder(folder: Path) -> Path:
 
 def run(side: Side, scenario: Scenario, folder: Path, **places: int) -> Outcome:
     """Run a scenario in a fork of this process. It yields runners as they are captured; `places` is the rank to be."""
+    return _started(side, scenario, folder, places)()
+
+
+def run_together(side: Side, scenario: Scenario, folder: Path, size: int) -> list[Outcome]:
+    """Run a scenario as the ranks of one tensor parallel world, all at once."""
+    meeting = Path(tempfile.mkdtemp()) / "rendezvous"
+    children = [_started(side, scenario, folder, {"world": (rank, size, meeting)}) for rank in range(size)]
+    return [finish() for finish in children]
+
+
+def _started(side: Side, scenario: Scenario, folder: Path, options: Mapping[str, Any]) -> Callable[[], Outcome]:
     folder.mkdir(parents=True, exist_ok=True)
     reader, writer = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=_start_up, args=(side, scenario, folder, places, writer))
+    child = multiprocessing.get_context("fork").Process(
+        target=_start_up, args=(side, scenario, folder, options, writer)
+    )
     child.start()
     writer.close()
-    outcome = msgspec.json.decode(reader.recv_bytes(), type=Outcome)
-    child.join()
-    return outcome
+
+    def finish() -> Outcome:
+        outcome = msgspec.json.decode(reader.recv_bytes(), type=Outcome)
+        child.join()
+        return outcome
+
+    return finish
 
 
-def _start_up(side: Side, scenario: Scenario, folder: Path, places: Mapping[str, int], writer: Any) -> None:
+def _start_up(side: Side, scenario: Scenario, folder: Path, options: Mapping[str, Any], writer: Any) -> None:
     outcome = Outcome()
     os.environ.update(side.variables)
     os.environ[side.folder_variable] = str(folder)
@@ -93,7 +111,7 @@ def _start_up(side: Side, scenario: Scenario, folder: Path, places: Mapping[str,
     os.chdir(working_folder(folder))
     # Our recorder is to see the stand-in as the device that it stands for.
     start.open_device = lambda: AcceleratorDevice(torch.cuda, torch.device("cpu"))  # type: ignore[attr-defined,assignment]
-    with _kept_quiet(outcome), engine.running(profile=side.engine_profiler, **places):
+    with _kept_quiet(outcome), engine.running(profile=side.engine_profiler, **options):
         load_plugins()
         try:
             for runner in scenario():

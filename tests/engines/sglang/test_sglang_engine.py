@@ -186,12 +186,13 @@ def test_its_own_switches_are_honoured_without_its_profiler(tmp_path: Path) -> N
 
 
 def test_two_ranks_of_one_start_share_a_run(tmp_path: Path) -> None:
-    together = msgspec.structs.replace(OURS, variables={**OURS.variables, "SHAPESCOPE_RUN_ID": "start"})
-    for tp_rank in (0, 1):
-        assert scenarios.run(together, scenarios.decode, tmp_path, tp_rank=tp_rank, tp_size=2).error == ""
+    """Two tensor parallel processes, with SGLang's own groups between them, under the id that their launcher set."""
+    variables = {**OURS.variables, "SHAPESCOPE_RUN_ID": "start", "SHAPESCOPE_MEASURE": "3"}
+    outcomes = scenarios.run_together(msgspec.structs.replace(OURS, variables=variables), scenarios.decode, tmp_path, 2)
+    assert [(outcome.error, outcome.captures) for outcome in outcomes] == [("", 3), ("", 3)]
     assert run_folder(tmp_path).name == "start"
-    assert {identity(path).rank.tp for path in traces(tmp_path)} == {0, 1}
-    assert len(traces(tmp_path)) == 6
+    assert [identity(path).rank.tp for path in traces(tmp_path)] == [0, 1, 0, 1, 0, 1]
+    assert len(traces(tmp_path, "replay")) == 6
     run = read_run(run_folder(tmp_path))
     assert run is not None
     assert (run.engine, run.model, run.world_size) == ("sglang", "dummy", 2)

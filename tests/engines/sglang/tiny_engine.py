@@ -56,24 +56,26 @@ breakable_cuda_graph.get_device_module = lambda: torch.cuda
 
 
 @contextmanager
-def running(*, profile: bool = False, **places: int) -> Iterator[None]:
+def running(*, profile: bool = False, world: tuple[int, int, Path] | None = None, **places: int) -> Iterator[None]:
     """Publish one rank's configuration and build its process groups, as a scheduler process does at start-up.
 
-    `places` says which rank of which world to be, as `pp_rank=1, pp_size=2`; the groups stay those of one process.
+    `world` is a rank, the tensor parallel size and where the ranks meet. `places` says which rank of which world to be
+    seen as, `pp_rank=1, pp_size=2` and the like, while the groups stay those of this one process.
     """
+    rank, size, meeting = world or (0, 1, Path(tempfile.mkdtemp()) / "rendezvous")
     runtime_context.publish(
         ServerArgs(
             model_path="dummy",
             device="cpu",
+            tp_size=size,
             enable_profile_cuda_graph=profile,
             disable_chunked_prefix_cache=True,
         ),
         role="scheduler",
-        ranks=runtime_context.SpawnRanks(world_rank=0),
+        ranks=runtime_context.SpawnRanks(world_rank=rank),
     )
-    meeting = Path(tempfile.mkdtemp()) / "rendezvous"
     parallel_state.init_distributed_environment(
-        world_size=1, rank=0, local_rank=0, backend="gloo", distributed_init_method=f"file://{meeting}"
+        world_size=size, rank=rank, local_rank=rank, backend="gloo", distributed_init_method=f"file://{meeting}"
     )
     parallel_state.initialize_model_parallel()
     configure()
