@@ -1,0 +1,59 @@
+"""Starts the real engine on the tiny model, generates, and prints the tokens as JSON on the last line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from types import SimpleNamespace
+
+PROMPTS = [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12]]
+
+
+def offer_triton() -> None:
+    """vLLM uses Triton only where it sees an active backend; the interpreter needs none."""
+    import triton.backends
+
+    driver = SimpleNamespace(is_active=lambda: True)
+    triton.backends.backends["cpu"] = SimpleNamespace(driver=driver, compiler=None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("--tensor-parallel", type=int, default=1)
+    parser.add_argument("--own-switch", metavar="FOLDER", help="the engine's own capture traces")
+    arguments = parser.parse_args()
+    if os.environ.get("TRITON_INTERPRET"):
+        offer_triton()
+    from vllm import LLM, SamplingParams
+
+    profiler = {}
+    if arguments.own_switch:
+        profiler["profiler_config"] = {
+            "profiler": "torch",
+            "torch_profiler_dir": arguments.own_switch,
+            "capture_torch_profiler": True,
+        }
+    engine = LLM(
+        model=arguments.model,
+        skip_tokenizer_init=True,
+        max_model_len=128,
+        max_num_seqs=8,
+        enforce_eager=True,
+        dtype="bfloat16",
+        tensor_parallel_size=arguments.tensor_parallel,
+        **profiler,
+    )
+    outputs = engine.generate(
+        [{"prompt_token_ids": prompt} for prompt in PROMPTS],
+        SamplingParams(max_tokens=8, temperature=0, detokenize=False),
+        use_tqdm=False,
+    )
+    engine.llm_engine.engine_core.shutdown()
+    sys.stdout.write("\n" + json.dumps([list(output.outputs[0].token_ids) for output in outputs]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
