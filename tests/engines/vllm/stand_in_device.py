@@ -30,11 +30,7 @@ class Call:
         with self.surroundings():
             output = self.operation(*self.args, **self.kwargs)
         for captured, fresh in zip(tree_leaves(self.output), tree_leaves(output), strict=True):
-            if (
-                isinstance(captured, torch.Tensor)
-                and captured.numel()
-                and captured.data_ptr() != fresh.data_ptr()
-            ):
+            if isinstance(captured, torch.Tensor) and captured.numel() and captured.data_ptr() != fresh.data_ptr():
                 captured.copy_(fresh)
 
 
@@ -143,9 +139,7 @@ def install(surroundings: Callable[[], Any]) -> Counts:
 
     torch._C._host_emptyCache = nothing
     torch.cuda.graphs._cuda_isCurrentStreamCapturing = lambda: mode.tape is not None
-    torch.cuda.graphs.graph_pool_handle = torch.cuda.graph_pool_handle = torch.cpu.graph_pool_handle = (
-        pool_handle
-    )
+    torch.cuda.graphs.graph_pool_handle = torch.cuda.graph_pool_handle = torch.cpu.graph_pool_handle = pool_handle
     torch.cuda.Stream, torch.cuda.stream, torch.cuda.current_stream = (
         _Stream,
         _OnStream,
