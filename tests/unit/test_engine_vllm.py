@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -72,7 +72,7 @@ class Journal(list[Any]):
             yield
 
         self.known = known
-        return SimpleNamespace(window=window, runner=runner)
+        return SimpleNamespace(window=window, runner=runner, segment=lambda number: nullcontext())
 
     def windows(self) -> list[GraphKey | None]:
         return [event[1] for event in self if isinstance(event, tuple) and event[0] == "close"]
@@ -386,13 +386,14 @@ def test_a_bad_switch_is_one_warning(monkeypatch: pytest.MonkeyPatch, caplog: py
     assert len(caplog.records) == 1 and "perhaps" in caplog.text
 
 
-def test_registering_without_vllm_imports_neither_vllm_nor_torch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("switch", "unwanted"), [("0", {"torch", "vllm", "polars"}), ("1", {"vllm", "polars"})])
+def test_registering_is_silent_light_and_leaves_no_file(switch: str, unwanted: set[str], tmp_path: Path) -> None:
     code = (
         "import sys; from shapescope.engines.vllm import register; register(); register();"
-        "assert not {'torch', 'vllm', 'polars'} & set(sys.modules)"
+        f"assert not {unwanted} & set(sys.modules), sys.modules"
     )
     source = Path(adapter.__file__).parents[2]
-    environment = {**os.environ, "SHAPESCOPE_GRAPH_BATCH_CAPTURE": "1", "PYTHONPATH": str(source)}
+    environment = {**os.environ, "SHAPESCOPE_GRAPH_BATCH_CAPTURE": switch, "PYTHONPATH": str(source)}
     run = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
     )

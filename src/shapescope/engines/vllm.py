@@ -13,17 +13,17 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from shapescope.engines.after_import import after_import
+from shapescope.engines.graph_seams import segments_marked, windows_at_graph_entry
 from shapescope.engines.vllm_keys import encoder_key, manager_key, manager_runner, model_key, rank_of
 from shapescope.errors import ShapescopeError
 from shapescope.model import GraphKey
 from shapescope.record.guard import Guard, log
-from shapescope.record.session import agree_on_run_id
 from shapescope.settings import Mode, recording_settings
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def register() -> None:
     except ShapescopeError as error:
         log.warning("shapescope records nothing: %s %s", error, error.hint)
         return
+    from shapescope.record.session import agree_on_run_id
+
     agree_on_run_id(os.environ)
     for seam in SEAMS:
         after_import(seam.module, seam.attach)
@@ -122,7 +124,7 @@ class _Watch:
                 recorder = self.recorder(config)
             with Guard("naming a capture"):
                 key = name(self.generation)
-        return nullcontext() if recorder is None else recorder.window(key)
+        return nullcontext() if recorder is None else _window(recorder, key)
 
     def runner(self, config: Any, name: str, keys: Callable[[int], list[GraphKey]]) -> AbstractContextManager[None]:
         """All captures of one runner, announced so that a start-up that dies leaves the missing shapes named."""
@@ -131,6 +133,12 @@ class _Watch:
             if recorder is not None:
                 return recorder.runner(name, keys(self.generation))
         return nullcontext()
+
+
+@contextmanager
+def _window(recorder: CaptureProfiler, key: GraphKey | None) -> Iterator[None]:
+    with recorder.window(key), segments_marked(recorder.segment):
+        yield
 
 
 _watch = _Watch()
@@ -234,7 +242,7 @@ def _v2_graphs(original: Original, manager: Any, args: tuple[Any, ...], kwargs: 
         return nullcontext() if shape.in_forward else _watch.window(config, name)
 
     asked.arguments["create_forward_fn"] = create_watched
-    with _watch.runner(config, manager_runner(manager, description), keys), _windows_at_graph_entry(at_entry):
+    with _watch.runner(config, manager_runner(manager, description), keys), windows_at_graph_entry(at_entry):
         return original(*asked.args, **asked.kwargs)
 
 
@@ -263,38 +271,8 @@ def _encoder_shape(original: Original, manager: Any, args: tuple[Any, ...], kwar
     def at_entry() -> AbstractContextManager[None]:
         return _watch.window(_config(manager), lambda generation: encoder_key(asked, generation))
 
-    with _windows_at_graph_entry(at_entry):
+    with windows_at_graph_entry(at_entry):
         return original(manager, *args, **kwargs)
-
-
-@contextmanager
-def _windows_at_graph_entry(window: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    """While the body runs, each `torch.cuda.graph` opens a window before its capture begins and closes it after its end."""
-    import torch
-
-    graph = torch.cuda.graph
-    enter, leave = graph.__enter__, graph.__exit__
-    opened: dict[int, ExitStack] = {}
-
-    def entering(capture: Any) -> Any:
-        with ExitStack() as stack:
-            stack.enter_context(window())
-            entered = enter(capture)
-            opened[id(capture)] = stack.pop_all()
-        return entered
-
-    def leaving(capture: Any, *error: Any) -> Any:
-        with opened.pop(id(capture), ExitStack()) as stack:
-            result = leave(capture, *error)
-            if any(error):
-                stack.pop_all().__exit__(*error)
-        return result
-
-    graph.__enter__, graph.__exit__ = entering, leaving  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        graph.__enter__, graph.__exit__ = enter, leave  # type: ignore[method-assign]
 
 
 def _config(owner: Any) -> Any:
