@@ -24,7 +24,8 @@ def register() -> None:
 
     if hasattr(CPUWorker, "stand_in_counts"):
         return
-    CPUWorker.stand_in_counts = stand_in_device.install(_forward_context)  # type: ignore[attr-defined]
+    counts = stand_in_device.install(_forward_context, die_at=int(os.environ.get("STAND_IN_DIE_AT", "0")))
+    CPUWorker.stand_in_counts = counts  # type: ignore[attr-defined]
     _define_weak_reference()
     _let_attention_be_captured()
     _capture_at_start(CPUWorker)

@@ -1,11 +1,11 @@
-"""Starts the real engine on the tiny model, generates, and prints the tokens as JSON on the last line."""
+"""Starts the real engine on the tiny model, generates, and writes the tokens as JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 PROMPTS = [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12]]
@@ -22,6 +22,7 @@ def offer_triton() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
+    parser.add_argument("tokens", type=Path, help="where to write them")
     parser.add_argument("--tensor-parallel", type=int, default=1)
     parser.add_argument("--own-switch", metavar="FOLDER", help="the engine's own capture traces")
     arguments = parser.parse_args()
@@ -52,7 +53,7 @@ def main() -> None:
         use_tqdm=False,
     )
     engine.llm_engine.engine_core.shutdown()
-    sys.stdout.write("\n" + json.dumps([list(output.outputs[0].token_ids) for output in outputs]) + "\n")
+    arguments.tokens.write_text(json.dumps([list(output.outputs[0].token_ids) for output in outputs]))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ noted with its real tensors; a replay issues the same calls and writes what they
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,8 +110,11 @@ class Counts:
     replays: int = 0
 
 
-def install(surroundings: Callable[[], Any]) -> Counts:
-    """Put the stand-in under torch. `surroundings` is called at every noted call and gives a context factory."""
+def install(surroundings: Callable[[], Any], *, die_at: int = 0) -> Counts:
+    """Put the stand-in under torch. `surroundings` is called at every noted call and gives a context factory.
+
+    The process is killed, with no time for a last word, in the midst of capture number `die_at`.
+    """
     mode, counts, pools = _TapeMode(surroundings), Counts(), itertools.count(1)
     base = torch.cuda.CUDAGraph.__mro__[1]
 
@@ -118,8 +123,10 @@ def install(surroundings: Callable[[], Any]) -> Counts:
         graph.tape = mode.begin()
 
     def capture_end(graph: Any) -> None:
-        mode.end(graph.tape)
         counts.captures += 1
+        if counts.captures == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        mode.end(graph.tape)
 
     def replay(graph: Any) -> None:
         counts.replays += 1
