@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-sglang lint fuzz clean
+.PHONY: demo test test-all test-vllm lint fuzz clean
 
 demo: $(STAMP)
 	$(VENV)/bin/shapescope demo -o shapescope-runs
@@ -16,14 +16,9 @@ test: $(STAMP) lint
 test-all: test
 	$(RUN) -m pytest -m "browser or cluster or torchrun"
 
-# SGLang's real capture code on a CPU, with its own traces and with ours: prints which of its nine defects show.
-test-sglang: .venv-sglang/.installed
-	.venv-sglang/bin/python -W ignore tests/engines/sglang/defects.py
-	.venv-sglang/bin/python -W ignore -m pytest tests/engines/sglang -m engines
-
-.venv-sglang/.installed: tests/engines/sglang/requirements.txt tests/engines/sglang/install.sh pyproject.toml
-	tests/engines/sglang/install.sh
-	touch $@
+test-vllm:
+	tests/engines/vllm/install.sh
+	.venv-vllm/bin/python -m pytest tests/engines/vllm -m engines
 
 lint: $(STAMP)
 	$(RUN) -m ruff check src tests benchmarks
