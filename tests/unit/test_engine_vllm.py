@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from shapescope.engines import vllm as adapter
+from shapescope.engines.vllm_recorder import ProcessRecorder
 from shapescope.model import GraphKey, Phase, Rank, Unit
 from shapescope.store.layout import RUN_ID_VARIABLE
 
@@ -53,7 +54,12 @@ MIXED_KEY = GraphKey.of("mixed", 16, "piecewise", unit=Unit.TOKENS, phase=Phase.
 
 
 class Journal(list[Any]):
-    """What happened, in order: the host's steps and the recorder's."""
+    """What happened, in order: the host's steps and the recorder's. Warm-ups are told apart, beside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warmups: list[tuple[GraphKey, int, int]] = []
+        self.opened = 0
 
     def recorder(self, **known: Any) -> Any:
         @contextmanager
@@ -71,8 +77,14 @@ class Journal(list[Any]):
             self.append(("runner", name, keys))
             yield
 
+        @contextmanager
+        def warmup(key: GraphKey, index: int, count: int) -> Iterator[None]:
+            self.warmups.append((key, index, count))
+            yield
+
         self.known = known
-        return SimpleNamespace(window=window, runner=runner, segment=lambda number: nullcontext())
+        self.opened += 1
+        return SimpleNamespace(window=window, runner=runner, warmup=warmup, segment=lambda number: nullcontext())
 
     def windows(self) -> list[GraphKey | None]:
         return [event[1] for event in self if isinstance(event, tuple) and event[0] == "close"]
@@ -82,8 +94,8 @@ class Journal(list[Any]):
 def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     journal = Journal()
     monkeypatch.setattr("shapescope.record.start.from_environment", journal.recorder)
-    monkeypatch.setattr(adapter, "_watch", adapter._Watch())
-    monkeypatch.setattr(adapter, "rank_of", lambda config: Rank())
+    monkeypatch.setattr(adapter, "_recorder", ProcessRecorder())
+    monkeypatch.setattr("shapescope.engines.vllm_recorder.rank_of", lambda config: Rank())
     monkeypatch.setattr(torch.cuda, "graph", type("graph", (Graph,), {"journal": journal}))
     return journal
 
@@ -124,8 +136,10 @@ def v1(journal: Journal) -> Any:
             cudagraph_runtime_mode: Mode,
             profile_seq_lens: Any = None,
             allow_microbatching: bool = False,
+            num_warmups: int | None = None,
         ) -> None:
-            self._dummy_run(desc.num_tokens, cudagraph_runtime_mode=Mode.NONE)
+            for _ in range(num_warmups or 1):
+                self._dummy_run(desc.num_tokens, cudagraph_runtime_mode=Mode.NONE)
             self._dummy_run(desc.num_tokens, cudagraph_runtime_mode=cudagraph_runtime_mode, is_graph_capturing=True)
 
         def _dummy_run(self, num_tokens: int, cudagraph_runtime_mode: Mode, is_graph_capturing: bool = False) -> None:
@@ -152,6 +166,13 @@ def test_v1_opens_after_the_warmup_and_closes_after_the_capture(v1: Any, journal
         "warmup", ("open", MIXED_KEY), "capture", ("close", MIXED_KEY),
         "warmup", ("open", DECODE_KEY), "capture", ("close", DECODE_KEY),
     ]  # fmt: skip
+
+
+def test_v1_tells_of_its_warmups(v1: Any, journal: Journal) -> None:
+    v1.compilation_config = SimpleNamespace(cudagraph_num_of_warmups=1)
+    v1.capture_model()
+    v1._warmup_and_capture(DECODE, Mode.FULL, num_warmups=2)
+    assert journal.warmups == [(MIXED_KEY, 0, 1), (DECODE_KEY, 0, 1), (DECODE_KEY, 0, 2), (DECODE_KEY, 1, 2)]
 
 
 def test_v1_does_not_record_what_it_throws_away(v1: Any, journal: Journal) -> None:
@@ -200,10 +221,11 @@ def test_the_recorder_learns_model_and_rank_and_is_made_once(v1: Any, journal: J
 
 def test_a_forked_worker_makes_its_own_recorder(v1: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     v1.capture_model()
-    before = adapter._watch.recorder(None)
+    assert journal.opened == 1
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    assert adapter._watch.recorder(None) is not before
-    assert adapter._watch.generation == 0
+    v1.capture_model()
+    assert journal.opened == 2
+    assert journal.windows() == [MIXED_KEY, DECODE_KEY] * 2
 
 
 def test_what_cannot_be_named_is_recorded_without_a_key(v1: Any, journal: Journal) -> None:
@@ -289,6 +311,7 @@ def test_v2_opens_before_the_capture_is_live(v2: Any, journal: Journal) -> None:
         "warmup", ("open", DECODE_KEY), "capture begins", "forward", "capture ends", ("close", DECODE_KEY),
     ]  # fmt: skip
     assert torch.cuda.graph.__enter__ is enter
+    assert journal.warmups == [(MIXED_KEY, 0, 1), (DECODE_KEY, 0, 1)]
 
 
 def test_v2_does_not_record_what_it_throws_away(v2: Any, journal: Journal) -> None:

@@ -28,6 +28,8 @@ def register() -> None:
     CPUWorker.stand_in_counts = counts  # type: ignore[attr-defined]
     _define_weak_reference()
     _let_attention_be_captured()
+    if os.environ.get("STAND_IN_COMPILED"):
+        _compile_in_pieces()
     _capture_at_start(CPUWorker)
 
 
@@ -65,6 +67,28 @@ def _let_attention_be_captured() -> None:
     CPUAttentionMetadataBuilder._cudagraph_support = AttentionCGSupport.ALWAYS
     # The groups' own graph_capture insists on a CUDA or XPU communicator.
     v1.graph_capture = v2.graph_capture = lambda device: contextlib.nullcontext()
+
+
+def _compile_in_pieces() -> None:
+    """The CPU platform compiles a model as one; graphs of compiled pieces need it split at attention, as on a GPU."""
+    from vllm.config import CompilationMode, CUDAGraphMode
+    from vllm.platforms.cpu import CpuPlatform
+
+    check = CpuPlatform.check_and_update_config
+
+    def check_and_update_config(vllm_config: Any) -> None:
+        check(vllm_config)
+        config = vllm_config.compilation_config
+        config.mode, config.backend = CompilationMode.VLLM_COMPILE, "eager"
+        config.cudagraph_mode = CUDAGraphMode[os.environ["STAND_IN_MODE"]]
+        config.cudagraph_capture_sizes = list(SIZES)
+        config.max_cudagraph_capture_size = max(SIZES)
+        config.compile_sizes = []
+
+    CpuPlatform.check_and_update_config = staticmethod(check_and_update_config)  # type: ignore[method-assign]
+    CpuPlatform.get_static_graph_wrapper_cls = staticmethod(  # type: ignore[method-assign]
+        lambda: "vllm.compilation.cuda_graph.CUDAGraphWrapper"
+    )
 
 
 def _capture_at_start(worker: Any) -> None:

@@ -25,14 +25,17 @@ def main() -> None:
     parser.add_argument("tokens", type=Path, help="where to write them")
     parser.add_argument("--tensor-parallel", type=int, default=1)
     parser.add_argument("--own-switch", metavar="FOLDER", help="the engine's own capture traces")
+    parser.add_argument("--eagle", metavar="FOLDER", help="a model that drafts two tokens a step")
     arguments = parser.parse_args()
     if os.environ.get("TRITON_INTERPRET"):
         offer_triton()
     from vllm import LLM, SamplingParams
 
-    profiler = {}
+    more = {}
+    if arguments.eagle:
+        more["speculative_config"] = {"method": "eagle", "model": arguments.eagle, "num_speculative_tokens": 2}
     if arguments.own_switch:
-        profiler["profiler_config"] = {
+        more["profiler_config"] = {
             "profiler": "torch",
             "torch_profiler_dir": arguments.own_switch,
             "capture_torch_profiler": True,
@@ -42,10 +45,10 @@ def main() -> None:
         skip_tokenizer_init=True,
         max_model_len=128,
         max_num_seqs=8,
-        enforce_eager=True,
+        enforce_eager=not os.environ.get("STAND_IN_COMPILED"),
         dtype="bfloat16",
         tensor_parallel_size=arguments.tensor_parallel,
-        **profiler,
+        **more,
     )
     outputs = engine.generate(
         [{"prompt_token_ids": prompt} for prompt in PROMPTS],

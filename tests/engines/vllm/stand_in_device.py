@@ -43,6 +43,11 @@ class Tape:
     calls: list[Call] = field(default_factory=list)
 
 
+def _only_allocates(operation: Any) -> bool:
+    """What it returns holds nothing yet, and may be resized by what fills it."""
+    return "empty" in operation._schema.name.partition("::")[2].split("_")
+
+
 class _TapeMode(TorchDispatchMode):
     """Notes calls on the running tape.
 
@@ -62,7 +67,7 @@ class _TapeMode(TorchDispatchMode):
             output = func(*args, **(kwargs or {}))
         finally:
             self.inside = False
-        if tape is not None and tape is self.tape:
+        if tape is not None and tape is self.tape and not _only_allocates(func):
             tape.calls.append(Call(func, args, kwargs or {}, output, self.surroundings()))
         return output
 

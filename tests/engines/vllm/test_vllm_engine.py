@@ -12,13 +12,13 @@ import pytest
 if find_spec("vllm") is None:
     pytest.skip("vLLM is not installed here: `make test-vllm` runs these", allow_module_level=True)
 
-from conftest import BREAKABLE, FULL, RECORDED, TWO_RANKS, V1, V2, Engine, Served
+from vllm_process import BREAKABLE, COMPILED, FULL, RECORDED, TWO_RANKS, V1, V2, Engine, Served
 
 from shapescope.model import METADATA_FIELD, Evidence, GraphKey, Phase, Rank, Status, TraceIdentity, Unit, from_plain
 from shapescope.store.layout import trace_name
 from shapescope.store.spans import Mark, parse_span
 
-pytestmark = [pytest.mark.engines, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(900)]
 
 SIZES = (8, 4, 2, 1)
 LAYERS = 2
@@ -80,6 +80,13 @@ def test_v1_full_and_breakable(engine: Engine, eager: Served, tmp_path: Path) ->
     check_segments(on)
 
 
+def test_v1_compiled_in_pieces(engine: Engine, eager: Served, tmp_path: Path) -> None:
+    served = engine.serve(tmp_path, {**V1, **COMPILED, **RECORDED})
+    assert served.tokens == eager.tokens, served.log
+    check_files(served, DECODES | MIXED, [Rank()])
+    check_segments(served)
+
+
 def test_v1_on_two_ranks(engine: Engine, eager: Served, tmp_path: Path) -> None:
     served = engine.serve(tmp_path, {**TWO_RANKS, **FULL, **RECORDED}, "--tensor-parallel", "2")
     assert served.tokens == eager.tokens, served.log
@@ -88,10 +95,15 @@ def test_v1_on_two_ranks(engine: Engine, eager: Served, tmp_path: Path) -> None:
     assert set(served.counts) == {"rank0", "rank1"}
 
 
-def test_v1_captured_twice_keeps_both(engine: Engine, eager: Served, tmp_path: Path) -> None:
-    served = engine.serve(tmp_path, {**V1, **FULL, **RECORDED, "STAND_IN_CAPTURES": "2"})
+def test_v1_captured_twice_keeps_both_and_their_warmups(engine: Engine, eager: Served, tmp_path: Path) -> None:
+    evidence = {"SHAPESCOPE_EVIDENCE": "capture,warmup"}
+    served = engine.serve(tmp_path, {**V1, **FULL, **RECORDED, **evidence, "STAND_IN_CAPTURES": "2"})
     assert served.tokens == eager.tokens, served.log
-    check_files(served, DECODES | again(DECODES), [Rank()])
+    rows = served.rows(Status.OK)
+    for kind in (Evidence.CAPTURE, Evidence.WARMUP):
+        assert {row.key for row in rows if row.evidence is kind} == DECODES | again(DECODES)
+    assert all(len(row.warmup_ns) == 1 for row in rows if row.evidence is Evidence.CAPTURE)
+    assert all(row.file and (served.run / row.file).is_file() and not row.warnings for row in rows)
 
 
 def test_v1_in_one_trace(engine: Engine, eager: Served, tmp_path: Path) -> None:
@@ -136,3 +148,29 @@ def test_v2_full_and_breakable(engine: Engine, tmp_path: Path) -> None:
     assert off.runs == []
     check_files(on, DECODES | MIXED, [Rank()])
     check_segments(on)
+
+
+def test_v2_speculator(engine: Engine, eagle: Path, tmp_path: Path) -> None:
+    served = engine.serve(tmp_path, {**V2, **BREAKABLE, **RECORDED}, "--eagle", str(eagle))
+    assert served.tokens, served.log
+    check_files(served, MIXED | drafting_keys(), [Rank()])
+
+
+def drafting_keys() -> set[GraphKey]:
+    """With two drafted tokens a step, a full graph of the model verifies three a request; the largest size is 8 tokens."""
+    verifying = [(6, "full", "requests=2", "uniform=3"), (3, "full", "requests=1", "uniform=3")]
+    drafts = {GraphKey.of("draft", size, "full", phase=Phase.DRAFT) for size in SIZES}
+    verify = {GraphKey.of("verify", *shape, unit=Unit.TOKENS, phase=Phase.VERIFY) for shape in verifying}
+    extended = [*verifying, *((size, "piecewise") for size in SIZES)]
+    return (
+        drafts
+        | verify
+        | {GraphKey.of("draft-extend", *shape, unit=Unit.TOKENS, phase=Phase.DRAFT_EXTEND) for shape in extended}
+    )
+
+
+def test_the_encoder(engine: Engine, tmp_path: Path) -> None:
+    served = engine.run(tmp_path, {**FULL, **RECORDED}, "capture_encoder.py")
+    assert served.exit_code == 0, served.log
+    budgets = {GraphKey.of("encoder", size, unit=Unit.TOKENS, phase=Phase.ENCODER) for size in (16, 8)}
+    check_files(served, budgets, [Rank()])
