@@ -1,14 +1,29 @@
-"""Starts the real engine on the tiny model, generates, and writes the tokens as JSON."""
+"""Starts the real engine on the tiny model, generates, and writes the tokens as JSON, with what was called to get them."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 
 PROMPTS = [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12]]
+
+
+class Calls:
+    """A profile hook that counts Python calls: all, and those into shapescope by function."""
+
+    def __init__(self) -> None:
+        self.all = 0
+        self.ours: list[str] = []
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            self.all += 1
+            if frame.f_globals.get("__name__", "").partition(".")[0] == "shapescope":
+                self.ours.append(frame.f_code.co_qualname)
 
 
 def offer_triton() -> None:
@@ -50,13 +65,17 @@ def main() -> None:
         tensor_parallel_size=arguments.tensor_parallel,
         **more,
     )
+    calls = Calls()
+    sys.setprofile(calls)
     outputs = engine.generate(
         [{"prompt_token_ids": prompt} for prompt in PROMPTS],
         SamplingParams(max_tokens=8, temperature=0, detokenize=False),
         use_tqdm=False,
     )
+    sys.setprofile(None)
     engine.llm_engine.engine_core.shutdown()
-    arguments.tokens.write_text(json.dumps([list(output.outputs[0].token_ids) for output in outputs]))
+    tokens = [list(output.outputs[0].token_ids) for output in outputs]
+    arguments.tokens.write_text(json.dumps({"tokens": tokens, "calls": calls.ours, "all_calls": calls.all}))
 
 
 if __name__ == "__main__":

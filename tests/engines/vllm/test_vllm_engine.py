@@ -74,6 +74,7 @@ def test_v1_full_and_breakable(engine: Engine, eager: Served, tmp_path: Path) ->
     # Two shapes of each mode are captured once more, for the estimate of memory, and thrown away.
     assert on.counts["rank0"]["captures"] == sum(SEGMENTS.values()) + 2 * 1 + 2 * (LAYERS + 1)
     assert on.counts["rank0"]["replays"] > 0
+    assert on.all_calls > 0 and on.calls == []
     assert off.runs == []
     assert not list((tmp_path / "off").rglob("*.json.gz"))
     check_files(on, DECODES | MIXED, [Rank()])

@@ -28,12 +28,14 @@ RECORDED = {"SHAPESCOPE_GRAPH_BATCH_CAPTURE": "1"}
 
 @dataclass(frozen=True)
 class Served:
-    """What one start of the engine left. `tokens` is None where it died."""
+    """What one start of the engine left. `tokens` is None where it died; `calls` are those into shapescope while serving."""
 
     folder: Path
     log: str
     exit_code: int
     tokens: list[list[int]] | None = None
+    calls: list[str] = field(default_factory=list)
+    all_calls: int = 0
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
@@ -62,7 +64,7 @@ class Engine:
     def serve(self, folder: Path, environment: dict[str, str], *arguments: str) -> Served:
         tokens = folder / "tokens.json"
         served = self.run(folder, environment, "serve.py", str(self.model), str(tokens), *arguments)
-        return replace(served, tokens=json.loads(tokens.read_text())) if tokens.exists() else served
+        return replace(served, **json.loads(tokens.read_text())) if tokens.exists() else served
 
     def run(self, folder: Path, environment: dict[str, str], script: str, *arguments: str) -> Served:
         """Run one of the scripts beside this file."""
