@@ -68,7 +68,10 @@ def test_case_13_without_a_base_ranks_are_not_compared(tmp_path: Path, capsys: p
     code, result = command(capsys, "ranks", case_13(tmp_path, second_base=None))
     assert code == 3 and result["partial"]
     assert codes(result) == ["no-clock-base"]
-    assert [(row["kind"], row["rank"], row["collectives"]) for row in result["rows"]] == [("rank", 0, 20), ("rank", 1, 20)]
+    assert [(row["kind"], row["rank"], row["collectives"]) for row in result["rows"]] == [
+        ("rank", 0, 20),
+        ("rank", 1, 20),
+    ]
 
 
 def test_a_missing_rank_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +117,9 @@ def case_18(spelling: str = "step[DECODE bs={}]") -> list[tuple[str | None, bool
     return [(spelling.format(size), eager) for size, count, eager in traffic for _ in range(count)]
 
 
-@pytest.mark.parametrize("spelling", ["step[DECODE bs={}]", "execute_context_0(0)_generation_{0}({0})", "decode[bs={0} tok={0} d={0}]"])
+@pytest.mark.parametrize(
+    "spelling", ["step[DECODE bs={}]", "execute_context_0(0)_generation_{0}({0})", "decode[bs={0} tok={0} d={0}]"]
+)
 def test_case_18_figures_and_order(tmp_path: Path, capsys: pytest.CaptureFixture[str], spelling: str) -> None:
     run = captures(tmp_path / "run")
     traffic = serving(tmp_path / "serving.json", case_18(spelling))

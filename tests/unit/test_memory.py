@@ -75,9 +75,7 @@ def test_case_19_phases_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFix
     assert result["summary"]["capture_ns"] == 21_000
 
 
-def test_memory_of_a_folder_that_nobody_recorded_is_unknown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_memory_of_a_folder_that_nobody_recorded_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "trace.json").write_text('{"traceEvents": []}')
     code, result = command(capsys, "memory", tmp_path)
     assert code == 3 and result["rows"] == []

@@ -64,7 +64,10 @@ def _smoke_test(name: str) -> Iterator[Capability]:
 
     device = open_device(name, keep_graphs=True)
     weight = torch.randn(64, 64, device=device.torch_device)
-    step = lambda x: torch.relu(x @ weight)  # noqa: E731
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ weight)
+
     with tempfile.TemporaryDirectory() as folder:
         settings = RecordingSettings(Mode.PER_SHAPE, folder, Detail.FULL, measure=3)
         profiler = start(settings, engine="doctor", device=device, environment={})

@@ -42,7 +42,7 @@ def _device_activity(device: Device) -> Capability:
     if device.kind == "cpu":
         return Capability("device activity", None, "no GPU: graphs are tapes, and their ops are their kernels")
     name = "CUPTI" if device.kind == "cuda" else "ROCm"
-    there = ProfilerActivity.CUDA in supported_activities()
+    there = ProfilerActivity.CUDA in supported_activities()  # type: ignore[no-untyped-call]
     return Capability("device activity", there, f"{name} {'answers' if there else 'does not answer this torch'}")
 
 
