@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from shapescope import __version__
-from shapescope.cli import (
-    check,
-    coverage,
-    demo,
-    diff,
-    findings,
-    kernels,
-    memory,
-    ranks,
-    roofline,
-    shapes,
-    switches,
+
+# A command is a file of this folder, with a function of its name. Help lists them in this order.
+COMMANDS = (
+    "demo",
+    "shapes",
+    "kernels",
+    "switches",
+    "diff",
+    "roofline",
+    "memory",
+    "coverage",
+    "ranks",
+    "findings",
+    "check",
+    "doctor",
 )
 
 app = typer.Typer(
@@ -29,21 +33,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = (
-    demo.demo,
-    shapes.shapes,
-    kernels.kernels,
-    switches.switches,
-    diff.diff,
-    roofline.roofline,
-    memory.memory,
-    coverage.coverage,
-    ranks.ranks,
-    findings.findings,
-    check.check,
-)
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(getattr(import_module(f"shapescope.cli.{command}"), command))
 
 
 def _version(asked: bool) -> None:
