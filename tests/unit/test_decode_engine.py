@@ -10,6 +10,7 @@ import torch
 
 from shapescope.engines.decode.engine import DecodeEngine, Request
 from shapescope.engines.decode.model import PRESETS, load_model
+from shapescope.engines.decode.scheduler import Scheduler
 from shapescope.errors import UsageError
 
 LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
@@ -45,6 +46,29 @@ def test_tokens_equal_generate(model: Any, sizes: list[int], captured: int | Non
     for request in requests:
         expected = generated(model, list(request.prompt), NEW_TOKENS)
         assert request.output[: len(expected)] == expected
+
+
+def test_continuous_batching_says_what_generate_says(model: Any) -> None:
+    """Staggered arrivals and ends, rows moved, padding rows on free rows of their own."""
+    source = random.Random(1)
+    requests = [
+        Request([source.randrange(3, 8000) for _ in range(source.randrange(1, 30))], source.randrange(2, 24))
+        for _ in range(40)
+    ]
+    engine = DecodeEngine(model, [1, 2, 4, 8], max_length=64)
+    engine.capture()
+    scheduler, arriving, sizes, padded = Scheduler(engine), list(requests), set(), 0
+    while arriving or not scheduler.idle:
+        for _ in range(source.randrange(0, 3)):
+            scheduler.submit([arriving.pop(0)] if arriving else [])
+        result = scheduler.step()
+        if result is not None:
+            sizes.add(result.captured_size)
+            padded += result.padded
+    assert sizes == {1, 2, 4, 8}
+    assert padded > 0
+    for request in requests:
+        assert request.output == generated(model, list(request.prompt), request.max_new_tokens)
 
 
 def test_a_replay_equals_eager_to_the_bit(model: Any) -> None:

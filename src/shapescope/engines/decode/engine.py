@@ -54,6 +54,12 @@ def cache_argument(model: Any) -> str:
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
+def _end_tokens(model: Any) -> frozenset[int]:
+    """Where generation ends; a model may name one token, several, or none."""
+    ends = model.generation_config.eos_token_id
+    return frozenset([ends] if isinstance(ends, int) else ends or [])
+
+
 @dataclass(slots=True)
 class Request:
     """One prompt and the tokens that it got."""
@@ -96,6 +102,7 @@ class DecodeEngine:
             config, slots, max_length, dtype=model.dtype, device=where, heads=heads or config.num_key_value_heads
         )
         self.step = DecodeStep(model, self.cache)
+        self.end_tokens = _end_tokens(model)
         self._rows = torch.arange(slots, device=where)
         buffers = {
             "ids": torch.full((slots, tokens), IDLE_TOKEN, dtype=torch.long, device=where),
