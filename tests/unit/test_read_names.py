@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapescope.model import Evidence, GraphKey, Phase, Rank, Unit
@@ -53,6 +53,7 @@ RANKS = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(
     PLAIN,
     st.integers(1, 1 << 20),

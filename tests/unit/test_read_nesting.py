@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapescope.read.nesting import in_order, innermost, outermost, parent_rows, parents
@@ -22,6 +22,7 @@ def opening_order(rows: list[tuple[int, int, str]]) -> dict[int, int]:
     return {row: at for at, row in enumerate(order)}
 
 
+@settings(deadline=None)
 @given(INTERVALS, INTERVALS)
 def test_innermost_is_the_last_opened_that_encloses(
     outer: list[tuple[int, int, str]], inner: list[tuple[int, int, str]]
@@ -36,6 +37,7 @@ def test_innermost_is_the_last_opened_that_encloses(
         assert found == max(around, key=lambda i: order[i], default=-1)
 
 
+@settings(deadline=None)
 @given(INTERVALS)
 def test_a_parent_is_the_nearest_earlier_that_ends_no_sooner(rows: list[tuple[int, int, str]]) -> None:
     order = opening_order(rows)

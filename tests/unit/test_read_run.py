@@ -184,6 +184,7 @@ def test_case_14_merged_ranks_are_split_again(tmp_path: Path) -> None:
     assert all(len(names) == 1 for names in per_launch["kernel"])
     assert run.replayed["time_ns"].sum() == 2 * 4 * 4 * 2000
     assert run.streams().select("rank", "device", "kernels").rows() == [(-1, 0, 16), (-2, 1, 16)]
+    assert "merged-processes" in {str(warning.code) for warning in run.warnings}
 
 
 def test_case_14_labels_of_a_merged_file_give_ranks(tmp_path: Path) -> None:
@@ -540,6 +541,25 @@ def test_two_runs_in_one_folder_stay_two(tmp_path: Path) -> None:
     sized = run.shapes().filter(pl.col("size") == 8)
     assert sized.select("run", "size").rows() == [(0, 8), (1, 8)]
     assert "duplicate-key" not in {str(warning.code) for warning in run.warnings}
+
+
+def test_several_members_of_one_file_are_all_read(tmp_path: Path) -> None:
+    members = [json.dumps(mini.document(serving(), **mini.world(rank, 2))).encode() for rank in (0, 1)]
+    (tmp_path / "both.json.gz").write_bytes(b"".join(map(gzip.compress, members)))
+    run = open_run(tmp_path)
+    assert run.check().select("role", "rank").rows() == [("replay", 0), ("replay", 1)]
+    assert "multiple-members" in {str(warning.code) for warning in run.warnings}
+    assert run.replayed.height == 20
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_without_any_rank_captures_still_tell_sizes_unless_two_are_of_one_key(tmp_path: Path, again: bool) -> None:
+    for size in (4, 8):
+        mini.write(tmp_path / "capture" / f"R_bs_{size}.json", mini.capture(0, 2, dims=[[size, 8]]))
+    if again:
+        mini.write(tmp_path / "capture" / "R_bs_8.json.gz", mini.capture(0, 2, dims=[[8, 8]]))
+    mini.write(tmp_path / "x.json", [mini.span("step[DECODE bs=5]", 0, 50), *mini.replay(5, ["a", "b"], correlation=1)])
+    assert open_run(tmp_path).executions["size"].to_list() == [5 if again else 8]
 
 
 def test_one_key_captured_twice_is_told(tmp_path: Path) -> None:

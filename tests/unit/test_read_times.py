@@ -8,7 +8,7 @@ from pathlib import Path
 import mini
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapescope.read.run import Run, open_run
@@ -108,6 +108,7 @@ def test_a_collective_beside_compute_is_plausible() -> None:
     assert with_flags(frame, ["stream"])["flag"].null_count() == 51
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 60), st.integers(0, 2)), min_size=1, max_size=60))
 def test_busy_is_the_union_of_intervals(rows: list[tuple[int, int, int]]) -> None:
     frame = pl.DataFrame(rows, schema={"ts": pl.Int64, "time_ns": pl.Int64, "stream": pl.Int64}, orient="row")

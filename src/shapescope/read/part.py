@@ -80,8 +80,11 @@ def read_file(path: Path, name: str, *, stated: GraphKey | None = None, stacks: 
     except (InputError, OSError) as error:
         return [_unreadable(path, name, error)]
     several = [Problem(Code.MULTIPLE_MEMBERS, f"{len(traces)} traces in one file", name)] if len(traces) > 1 else []
+    each = [(trace, processes(trace)) for trace in traces]
+    if any(len(split) > 1 for _, split in each):
+        several.append(Problem(Code.MERGED_PROCESSES, "several processes in one file, read one by one", name))
     found = [_read_process(trace, process, name, where=(name, trace.member, number), stated=stated, stacks=stacks)
-             for trace in traces for number, process in enumerate(processes(trace))]  # fmt: skip
+             for trace, split in each for number, process in enumerate(split)]  # fmt: skip
     return [replace(part, problems=(*several, *part.problems)) if not at else part for at, part in enumerate(found)]
 
 

@@ -64,7 +64,8 @@ def executions(assembly: Assembly) -> tuple[pl.DataFrame, pl.DataFrame]:
     for execution, part, run, rank, step, span, launches in groups.iter_rows():
         text = texts.get((part, step))
         said = parse_step(text) if text else None
-        label, real, how = _resolved(said, _recorded(span) or own[part], captured.get((run, rank), []), launches)
+        candidates = captured.get((run, rank), []) or _placeless(captured, run, rank)
+        label, real, how = _resolved(said, _recorded(span) or own[part], candidates, launches)
         rows.append((execution, part, step, real, how, run, rank, *label_columns(label), None))
     return pl.DataFrame(rows, schema=EXECUTION, orient="row"), replays
 
@@ -80,6 +81,17 @@ def _captured(assembly: Assembly) -> dict[tuple[int, int], list[Captured]]:
         if (label := assembly.labels[window]).size is not None:
             found.setdefault((run, rank), []).append(Captured(label, segments))
     return found
+
+
+def _placeless(captured: dict[tuple[int, int], list[Captured]], run: int, rank: int) -> list[Captured]:
+    """For a replay that nothing places in a world: the captures that nothing places either, if no two are of one key.
+
+    They may be of the same process, and then tell its sizes; were there two of one key, it would be of one rank or the other.
+    """
+    if rank >= 0:
+        return []
+    found = [one for (its_run, its_rank), ones in captured.items() if its_run == run and its_rank < 0 for one in ones]
+    return found if len({one.label for one in found}) == len(found) else []
 
 
 def _recorded(span: str | None) -> Label | None:
