@@ -35,9 +35,9 @@ class Session:
     def traces(self) -> Path:
         return self.folder / TRACE_FOLDER
 
-    def append(self, row: ManifestRow) -> None:
+    def append(self, *rows: ManifestRow) -> None:
         """Raises OSError."""
-        ManifestWriter(self.folder, self.rank, platform.node(), os.getpid()).append(row)
+        ManifestWriter(self.folder, self.rank, platform.node(), os.getpid()).append(*rows)
 
 
 def open_session(

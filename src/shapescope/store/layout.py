@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import platform
 import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -37,6 +38,8 @@ _SIZE_WORD = {Unit.REQUESTS: "bs", Unit.TOKENS: "tokens"}
 # A stem longer than this is cut and ends in a digest: file systems stop at 255 bytes, suffixes and temporary names included.
 _LONGEST_STEM = 200
 _LOOKS_LIKE_SIZE = re.compile(r"_(?:bs|tokens)_\d+(?=_|$)")
+_MANIFEST = re.compile(r"manifest\.\d+-(?P<host>.*)-(?P<pid>\d+)\.jsonl")
+_WRITING = ".writing-"
 _RESERVED_VARIANT = re.compile(r"rank\d+|(?:tp|pp|dp|ep)\d+|phase=.*")
 
 
@@ -113,6 +116,14 @@ def manifest_name(rank: Rank, host: str, pid: int) -> str:
     return f"manifest.{rank.rank}-{_quoted(host, keep='_')}-{pid}.jsonl"
 
 
+def manifests_here(folder: Path) -> Iterator[tuple[Path, int]]:
+    """The manifests that processes of this host have written, each with its process."""
+    for path in sorted(folder.glob("manifest.*.jsonl")):
+        match = _MANIFEST.fullmatch(path.name)
+        if match and match["host"] == _here():
+            yield path, int(match["pid"])
+
+
 def rank_words(rank: Rank) -> str:
     """`rank<tp>` while the world is only tensor parallel; else every parallel dimension above 1, and the global rank."""
     if _only_tensor_parallel(rank):
@@ -175,13 +186,7 @@ def publish(folder: Path, name: Callable[[int], str], write: Callable[[Path], ob
     `name(n)` is the name of the n-th duplicate: `os.link` refuses a name that exists, so two writers never overwrite
     each other. Returns the path and n. Raises OutputError; nothing is left behind then.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, path = tempfile.mkstemp(prefix=".writing-", dir=folder)
-        os.close(handle)
-    except OSError as error:
-        raise OutputError(f"cannot write in {folder}: {error.strerror or error}") from error
-    temporary = Path(path)
+    temporary = temporary_file(folder)
     try:
         write(temporary)
         temporary.chmod(0o644)
@@ -203,3 +208,26 @@ def _link_first_free(temporary: Path, folder: Path, name: Callable[[int], str]) 
             duplicate += 1
         else:
             return target, duplicate
+
+
+def temporary_file(folder: Path) -> Path:
+    """A new empty file beside its later place, whose name says who is writing it. Raises OutputError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix=f"{_WRITING}{_here()}-{os.getpid()}-", dir=folder)
+        os.close(handle)
+    except OSError as error:
+        raise OutputError(f"cannot write in {folder}: {error.strerror or error}") from error
+    return Path(path)
+
+
+def temporary_files(folder: Path) -> Iterator[tuple[Path, int]]:
+    """What processes of this host are writing, or have left behind, anywhere below a folder: the file and the process."""
+    for path in folder.rglob(f"{_WRITING}*"):
+        host, _, rest = path.name.removeprefix(_WRITING).rpartition("-")[0].rpartition("-")
+        if host == _here() and rest.isdigit():
+            yield path, int(rest)
+
+
+def _here() -> str:
+    return _quoted(platform.node(), keep="_")
