@@ -320,3 +320,34 @@ def test_nothing_without_the_switch(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.delenv("SHAPESCOPE_GRAPH_BATCH_CAPTURE", raising=False)
     assert start.from_environment("test") is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cap", ["HEAVY_TRACE_BYTES", "HEAVY_TRACE_EVENTS"])
+def test_a_heavy_trace_is_kept_and_later_ones_are_light(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cap: str
+) -> None:
+    monkeypatch.setattr(f"shapescope.record.profiler.{cap}", 10)
+    profiler = recorder(tmp_path, detail=Detail.FULL)
+    for size in (4, 2, 1):
+        with profiler.window(GraphKey.of("R", size)):
+            torch.ones(4)
+        profiler.drain()
+    found = [trace(profiler, row)["traceEvents"] for row in rows(profiler)]
+    stacks = [any(event.get("cat") == "python_function" for event in events) for events in found]  # type: ignore[attr-defined]
+    assert stacks == [True, False, False]
+    assert caplog.text.count("later windows record no stacks") == 1
+
+
+def test_a_trace_above_the_cap_is_dropped_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profiler = recorder(tmp_path, detail=Detail.FULL)
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "LARGEST_TRACE_BYTES", 10)
+        with profiler.window(GraphKey.of("R", 4)):
+            torch.ones(4)
+        profiler.drain()
+    with profiler.window(GraphKey.of("R", 2)):
+        torch.ones(2)
+    dropped, kept = rows(profiler)
+    assert dropped.status is Status.FAILED and dropped.reason is not None and "above the cap" in dropped.reason
+    assert kept.status is Status.OK
+    assert [path.name for path in profiler.session.traces.iterdir()] == ["R_bs_2_rank0.json.gz"]

@@ -43,7 +43,7 @@ def write_nodes(recording: Recording) -> None:
 
     Raises OutputError.
     """
-    nodes = graph_nodes(recording.graph)
+    nodes = graph_nodes(recording.graph) if recording.nodes is None else recording.nodes
     if nodes is None or recording.key is None:
         return
     plain = {"schema": SCHEMA, "key": to_plain(recording.key), "rank": to_plain(recording.session.rank)}

@@ -7,9 +7,7 @@ and what follows its last `]` must close an object, before anything gets a final
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +16,20 @@ from typing import Protocol
 from shapescope.errors import OutputError
 from shapescope.record.compress import compress
 from shapescope.record.tally import Tally, tally
-from shapescope.store.layout import publish
+from shapescope.store.layout import publish, temporary_file
 
+_EVENT = b'"ph":'
 _TAIL = re.compile(rb"\]\s*(?:,[^\]]*)?\}\s*\Z")
+
+
+# A raw trace above this is not read into the host's memory: it is dropped.
+LARGEST_TRACE_BYTES = 1 << 30
+
+
+class TooLargeError(OutputError):
+    """A trace that would take too much of the host's memory to compress."""
+
+    default_hint = "Record with SHAPESCOPE_DETAIL=light."
 
 
 class Exportable(Protocol):
@@ -29,7 +38,7 @@ class Exportable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Where a trace went, its size on disk and before compression, and what it adds up to.
+    """Where a trace went, its size on disk and before compression, how many events it holds, and what it adds up to.
 
     `duplicate` counts the files that had the name already; `path` is None where only the tally was asked for.
     """
@@ -38,25 +47,23 @@ class Exported:
     duplicate: int
     bytes: int
     raw_bytes: int
+    events: int
     tally: Tally
 
 
 def save_raw(profiler: Exportable, folder: Path) -> Path:
     """Let torch write its JSON to a temporary file in the folder. Raises OutputError; the file is the caller's to remove."""
+    path = temporary_file(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, path = tempfile.mkstemp(prefix=".writing-", suffix=".json", dir=folder)
-        os.close(handle)
-    except OSError as error:
-        raise OutputError(f"cannot write in {folder}: {error.strerror or error}") from error
-    try:
-        profiler.export_chrome_trace(path)
+        profiler.export_chrome_trace(str(path))
     except BaseException as error:
-        _remove(Path(path))
+        _remove(path)
         if isinstance(error, (OSError, RuntimeError)):
             raise OutputError(f"cannot save a trace in {folder}: {error}") from error
         raise
-    return Path(path)
+    finally:
+        _remove(path.with_name(f"{path.name}.tmp"))  # torch writes there first, and leaves it where it fails
+    return path
 
 
 def publish_trace(saved: Path, folder: Path, name: Callable[[int], str] | None) -> Exported:
@@ -65,6 +72,9 @@ def publish_trace(saved: Path, folder: Path, name: Callable[[int], str] | None) 
     Raises OutputError; nothing stands under a final name then.
     """
     try:
+        size = saved.stat().st_size
+        if size > LARGEST_TRACE_BYTES:
+            raise TooLargeError(f"a trace of {size >> 20} MB is dropped: it is above the cap")
         raw = saved.read_bytes()
     except OSError as error:
         raise OutputError(f"cannot read back a trace in {folder}: {error.strerror or error}") from error
@@ -73,10 +83,10 @@ def publish_trace(saved: Path, folder: Path, name: Callable[[int], str] | None) 
     if not raw[:64].lstrip().startswith(b"{") or not _TAIL.search(raw[-65536:]):
         raise OutputError(f"a trace saved in {folder} is torn ({len(raw)} bytes)", "Is the disk full?")
     if name is None:
-        return Exported(None, 0, 0, len(raw), tally(raw))
+        return Exported(None, 0, 0, len(raw), raw.count(_EVENT), tally(raw))
     packed = compress(raw)
     path, duplicate = publish(folder, name, lambda path: path.write_bytes(packed))
-    return Exported(path, duplicate, len(packed), len(raw), tally(raw))
+    return Exported(path, duplicate, len(packed), len(raw), raw.count(_EVENT), tally(raw))
 
 
 def _remove(path: Path) -> None:

@@ -1,7 +1,6 @@
 """Traces leave on a thread of their own, one at a time and in order, so that the host goes on with its next warm-up.
 
-torch's raw save and the compression release the GIL. Invariant: no trace is saved while a window is open, since Kineto
-keeps state of the whole process: `settle` runs before a window opens.
+torch's raw save and the compression release the GIL.
 """
 
 from __future__ import annotations
@@ -10,26 +9,27 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from shapescope.record.window import gate
+
 
 class Exporter:
-    """A queue of two-step jobs: the save, which `settle` waits for, and the rest, which only `drain` waits for."""
+    """A queue of two-step jobs: the save, which the next window waits for, and the rest, which only `drain` waits for."""
 
     def __init__(self) -> None:
         self._worker: ThreadPoolExecutor | None = None
         self._process = 0
-        self._save: Future[None] | None = None
         self._rest: Future[None] | None = None
 
     def submit(self, save: Callable[[], None], rest: Callable[[], None]) -> None:
         """Queue a job. Both steps must handle their own errors."""
-        worker = self._thread()
-        self._save = worker.submit(save)
-        self._rest = worker.submit(rest)
-
-    def settle(self) -> None:
-        """Wait until nothing is being saved."""
-        if self._save is not None and self._process == os.getpid():
-            self._save.result()
+        gate.queue_save()
+        try:
+            self._thread().submit(_saving, save)
+        except RuntimeError:  # no thread can be started any more: the interpreter is about to end
+            _saving(save)
+            rest()
+        else:
+            self._rest = self._thread().submit(rest)
 
     def drain(self) -> None:
         """Wait until everything queued is on disk."""
@@ -42,3 +42,8 @@ class Exporter:
             self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="shapescope-export")
             self._process = os.getpid()
         return self._worker
+
+
+def _saving(save: Callable[[], None]) -> None:
+    with gate.saving():
+        save()

@@ -6,6 +6,8 @@ the host's own exceptions pass through unchanged; a profiler that was started is
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,20 +19,29 @@ from torch.profiler import ProfilerActivity
 from shapescope.device import Device, Graph
 from shapescope.model import Evidence, GraphKey, ManifestRow, Rank, Status, Timing
 from shapescope.record.evidence import activities, default_evidence, write_nodes
-from shapescope.record.export import Exported, publish_trace, save_raw
+from shapescope.record.export import TooLargeError, publish_trace, save_raw
 from shapescope.record.exporter import Exporter
 from shapescope.record.guard import Guard, log
+from shapescope.record.hooks import ignoring
 from shapescope.record.memory import MemoryHistory, memory_between
+from shapescope.record.nodes import graph_nodes
 from shapescope.record.recording import Recording
 from shapescope.record.session import Session, at_rank
 from shapescope.record.tally import Tally, render
-from shapescope.record.window import Window, profiler_active
+from shapescope.record.window import ForeignThreadError, Window, profiler_active
 from shapescope.settings import Detail, Mode, RecordingSettings
 from shapescope.store.layout import combined_name, publish, summary_name
 from shapescope.store.spans import Mark, segment_name, span_name
 
-# A raw trace above this was Python-heavy inside its window: later windows record without stacks.
+# A raw trace above either was Python-heavy inside its window: later windows record without stacks.
 HEAVY_TRACE_BYTES = 256 << 20
+HEAVY_TRACE_EVENTS = 1_000_000
+
+
+class _Here(threading.local):
+    """The window that is open on this thread: captures may run on several."""
+
+    recording: Recording | None = None
 
 
 class CaptureProfiler:
@@ -44,9 +55,11 @@ class CaptureProfiler:
         self._detail = settings.detail
         self._total = Tally()
         self._warmups: dict[GraphKey, list[int]] = {}
-        self._sequence = 0
-        self._captures = 0
-        self._recording: Recording | None = None
+        self._sequence = itertools.count()
+        self._captures = itertools.count()
+        self._here = _Here()
+        self._announced: set[tuple[Rank, GraphKey]] = set()
+        self._abandoned: list[Window] = []
         self._combined: Window | None = None
         self._exporter = Exporter()
         if settings.combined_won:
@@ -59,19 +72,19 @@ class CaptureProfiler:
         """Around all captures of one runner. Its keys count as missing until their windows have ended."""
         guard = Guard(f"recording {name}")
         with guard:
-            for key in keys:
-                self.session.append(ManifestRow(key, self.session.rank, Evidence.CAPTURE, 0, Status.MISSING))
+            self._announce(keys, self.session)
         history = MemoryHistory(self.device, self.session, name)
         history.start()
-        self._total = Tally()
+        outer, self._total = self._total, Tally()
         self._open_combined(name)
         try:
             yield
         finally:
             self._close_combined(name)
-            history.stop()
             self.drain()
-            self._write_summary(name)
+            history.stop()
+            self.summarise(name)
+            self._total = outer
 
     @contextmanager
     def warmup(self, key: GraphKey, index: int, count: int) -> Iterator[None]:
@@ -94,10 +107,17 @@ class CaptureProfiler:
         """Around one of several replays in a window, so that a reader tells them apart."""
         return torch.profiler.record_function(span_name(Mark.REPLAY, key)) if profiler_active() else nullcontext()
 
-    def captured(self, key: GraphKey, graph: Graph) -> None:
+    def captured(self, key: GraphKey | None, graph: Graph) -> None:
         """Keep the graph until its window has closed: reading it takes time that no window should show."""
-        if self._recording is not None and self._recording.key == key:
-            self._recording.graph = graph
+        recording = self._here.recording
+        if recording is not None and recording.key == key:
+            recording.graph = graph
+
+    def closing(self, graph: Graph) -> None:
+        """A graph whose handle is live now and may be gone when its window closes: read its nodes."""
+        recording = self._here.recording
+        if recording is not None and Evidence.NODES in self.evidence:
+            recording.nodes = graph_nodes(graph)
 
     # One window.
 
@@ -111,12 +131,13 @@ class CaptureProfiler:
         timing: Timing | None = None,
     ) -> Iterator[None]:
         """Record what the body does as one kind of evidence for one key. Without a key it is kept as unlabelled."""
-        recording = Recording(key, evidence, at_rank(self.session, rank), self._sequence, timing)
-        self._sequence += 1
-        outer, self._recording = self._recording, recording
+        recording = Recording(key, evidence, at_rank(self.session, rank), next(self._sequence), timing)
+        here = self._here
+        outer, here.recording = here.recording, recording
         try:
             self._begin(recording)
-            yield
+            with ignoring():
+                yield
         except BaseException as error:
             recording.ended()
             recording.fail(f"{type(error).__name__}: {error}".strip(": "))
@@ -124,28 +145,41 @@ class CaptureProfiler:
             self._leave(recording)
             raise
         finally:
-            self._recording = outer
+            here.recording = outer
         recording.ended()
         self._finish(recording)
 
     def _begin(self, recording: Recording) -> None:
         recording.begins()
+        self._stop_abandoned()
+        if recording.evidence is Evidence.CAPTURE:
+            with Guard(f"the manifest of {recording.label}"):
+                self._announce([recording.key] if recording.key else [], recording.session)
         with recording.guard("opening the profiler"):
             if recording.evidence is Evidence.CAPTURE:
-                recording.order = self._captures
-                self._captures += 1
+                recording.order = next(self._captures)
                 recording.memory_before = self.device.memory()
             if self._combined is not None:
-                recording.span = torch.profiler.record_function(span_name(recording.mark, recording.key))
-                recording.span.__enter__()
-            elif profiler_active():
-                recording.fail("another profiler is active")
-                log.warning("%s is not recorded: another profiler is active", recording.label)
+                self._mark_in_combined(recording, self._combined)
             elif self.settings.mode in (Mode.PER_SHAPE, Mode.SUMMARY):
-                self._exporter.settle()
-                recording.window = Window.open(self._detail_now(), self._activities(recording.evidence))
-                recording.window.enter(recording.mark, recording.identity(self.session.run_id))
+                self._open(recording)
         recording.started()
+
+    def _open(self, recording: Recording) -> None:
+        recording.window = Window.of(self._detail_now(), self._activities(recording.evidence))
+        if recording.window.start():
+            recording.window.enter(recording.mark, recording.identity(self.session.run_id))
+        else:
+            recording.fail("another profiler is active")
+            log.warning("%s is not recorded: another profiler is active", recording.label)
+
+    def _mark_in_combined(self, recording: Recording, combined: Window) -> None:
+        """A profiler records the thread that started it, and no other."""
+        if combined.thread != threading.get_ident():
+            recording.fail("captured on another thread than the combined trace of its runner")
+            return
+        recording.span = torch.profiler.record_function(span_name(recording.mark, recording.key))
+        recording.span.__enter__()
 
     def _finish(self, recording: Recording) -> None:
         try:
@@ -165,8 +199,32 @@ class CaptureProfiler:
             if recording.span is not None:
                 recording.span.__exit__(None, None, None)
             if recording.window is not None:
-                recording.window.stop()
+                self._stop_window(recording.window)
         recording.record_ns += time.perf_counter_ns() - begin
+
+    def _stop_window(self, window: Window) -> None:
+        """A profiler can only be stopped on its own thread: elsewhere it is left until that thread comes by again."""
+        try:
+            window.stop()
+        except ForeignThreadError:
+            self._abandoned.append(window)
+            raise
+        except BaseException:  # an interrupt is the host's to handle, but no profiler may go on behind its back
+            window.stop()
+            raise
+
+    def _stop_abandoned(self) -> None:
+        for window in [window for window in self._abandoned if window.thread == threading.get_ident()]:
+            self._abandoned.remove(window)
+            with Guard("stopping the profiler of a capture that ended on another thread"):
+                window.stop()
+
+    def _announce(self, keys: Sequence[GraphKey], session: Session) -> None:
+        """A shape is missing until its window has ended: so a process that is killed leaves it named. Raises OSError."""
+        new = [key for key in keys if (session.rank, key) not in self._announced]
+        if new:
+            session.append(*(ManifestRow(key, session.rank, Evidence.CAPTURE, 0, Status.MISSING) for key in new))
+            self._announced.update((session.rank, key) for key in new)
 
     def _read_graph(self, recording: Recording) -> None:
         with recording.guard("listing the graph's kernels"):
@@ -194,22 +252,25 @@ class CaptureProfiler:
             begin = time.perf_counter_ns()
             with recording.guard("writing the trace"):
                 named = self.settings.mode is Mode.PER_SHAPE
-                exported = publish_trace(
-                    recording.saved, recording.session.traces, recording.file_name if named else None
-                )
+                try:
+                    exported = publish_trace(
+                        recording.saved, recording.session.traces, recording.file_name if named else None
+                    )
+                except TooLargeError:
+                    self._lighten(recording)
+                    raise
                 recording.published(exported)
                 self._total.add(exported.tally)
-                self._weigh(recording, exported)
+                if exported.raw_bytes > HEAVY_TRACE_BYTES or exported.events > HEAVY_TRACE_EVENTS:
+                    self._lighten(recording)
             recording.export_ns = (recording.export_ns or 0) + time.perf_counter_ns() - begin
         with Guard(f"the manifest of {recording.label}"):
             recording.session.append(recording.row(warmups))
 
-    def _weigh(self, recording: Recording, exported: Exported) -> None:
-        if exported.raw_bytes > HEAVY_TRACE_BYTES and self._detail is Detail.FULL:
+    def _lighten(self, recording: Recording) -> None:
+        if self._detail is Detail.FULL:
             self._detail = Detail.LIGHT
-            log.warning(
-                "%s made %d MB of trace: later windows have no stacks", recording.label, exported.raw_bytes >> 20
-            )
+            log.warning("%s made a very large trace: later windows record no stacks", recording.label)
 
     def drain(self) -> None:
         """Wait until every window that has ended is on disk, its manifest row too."""
@@ -234,10 +295,10 @@ class CaptureProfiler:
         if self.settings.mode is not Mode.COMBINED:
             return
         with Guard(f"the combined trace of {name}"):
-            if profiler_active():
+            self._combined = Window.of(self._detail, self._activities(Evidence.CAPTURE))
+            if not self._combined.start():
+                self._combined = None
                 log.warning("%s is not recorded: another profiler is active", name)
-            else:
-                self._combined = Window.open(self._detail, self._activities(Evidence.CAPTURE))
 
     def _close_combined(self, name: str) -> None:
         window, self._combined = self._combined, None
@@ -245,7 +306,7 @@ class CaptureProfiler:
             return
         rank, begin = self.session.rank, time.perf_counter_ns()
         with Guard(f"the combined trace of {name}") as guard:
-            window.stop()
+            self._stop_window(window)
             saved = save_raw(window.profiler, self.session.traces)
             exported = publish_trace(saved, self.session.traces, lambda n: combined_name(name, rank, duplicate=n))
             self._total.add(exported.tally)
@@ -260,7 +321,9 @@ class CaptureProfiler:
                 row = ManifestRow(None, rank, Evidence.CAPTURE, 0, Status.FAILED, runner=name, reason=guard.reason)
             self.session.append(row)
 
-    def _write_summary(self, name: str) -> None:
+    def summarise(self, name: str) -> None:
+        """Tables of the heaviest operations over all that was recorded since the runner began."""
+        self.drain()
         with Guard(f"the summary of {name}"):
             text = render(self._total)
             log.info("capture of %s\n%s", name, text)

@@ -13,6 +13,7 @@ from shapescope.device import MemorySample
 from shapescope.model import Evidence, GraphKey, ManifestRow, Memory, Status, Timing, TraceIdentity
 from shapescope.record.export import Exported
 from shapescope.record.guard import Guard
+from shapescope.record.nodes import Node
 from shapescope.record.session import Session
 from shapescope.record.window import Window
 from shapescope.store.layout import trace_name
@@ -34,6 +35,7 @@ class Recording:
     span: Any = None
     saved: Path | None = None
     graph: Any = None
+    nodes: tuple[Node, ...] | None = None
     order: int = 0
     memory_before: MemorySample | None = None
     memory: Memory | None = None
