@@ -2,4 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+# Imported when first asked for: most processes that load this package need little of it.
+_PUBLIC = {
+    "runner": "shapescope.labels",
+    "shape": "shapescope.labels",
+}
+
+if TYPE_CHECKING:
+    from shapescope.labels import runner, shape
+
+__all__ = ["__version__", "runner", "shape"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
