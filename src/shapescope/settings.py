@@ -84,6 +84,21 @@ def recording_settings(
     )
 
 
+def switches_of(settings: RecordingSettings) -> dict[str, str]:
+    """The variables that make a child process read the same settings, whatever else its environment or TOML says."""
+    switches = {
+        MASTER: Mode.SUMMARY,
+        PER_SHAPE: Mode.PER_SHAPE,
+        COMBINED: Mode.COMBINED,
+    }
+    values = {name: "1" if settings.mode is mode else "0" for name, mode in switches.items()}
+    values |= {DETAIL: settings.detail, DISCOVER: ",".join(settings.discover)}
+    values |= {EVIDENCE: ",".join(sorted(settings.evidence or ()))}
+    values |= {MEASURE: "" if settings.measure is None else str(settings.measure)}
+    values |= {DEVICE_ACTIVITY: "" if settings.device_activity is None else str(int(settings.device_activity))}
+    return values if settings.folder is None else {**values, FOLDER: settings.folder}
+
+
 def _mode(combined: bool, per_shape: bool, master: bool) -> Mode:
     if combined:
         return Mode.COMBINED

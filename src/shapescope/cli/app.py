@@ -12,6 +12,7 @@ from shapescope import __version__
 # A command is a file of this folder, with a function of its name. Help lists them in this order.
 COMMANDS = (
     "demo",
+    "record",
     "shapes",
     "kernels",
     "switches",
@@ -33,8 +34,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# What follows the name of a program that is to be run is that program's own, after -- or not.
+_RUNS_A_PROGRAM = {"record": {"allow_interspersed_args": False}}
+
 for command in COMMANDS:
-    app.command()(getattr(import_module(f"shapescope.cli.{command}"), command))
+    app.command(context_settings=_RUNS_A_PROGRAM.get(command))(
+        getattr(import_module(f"shapescope.cli.{command}"), command)
+    )
 
 
 def _version(asked: bool) -> None:
