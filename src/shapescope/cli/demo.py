@@ -29,7 +29,9 @@ class _Request:
 
 
 def demo(
-    model: Annotated[str, typer.Option(help="qwen3-tiny, llama-tiny, or the folder of a causal LM.")] = "qwen3-tiny",
+    model: Annotated[
+        str, typer.Option(help="qwen3-tiny, llama-tiny, smollm2, or the folder of a causal LM.")
+    ] = "qwen3-tiny",
     sizes: Annotated[str, typer.Option(help="Batch sizes to capture.")] = "1,2,4,8,16",
     context: Annotated[str, typer.Option(help="Context lengths to replay at; 1 stands for dummy inputs.")] = "1",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<n>.")] = "auto",

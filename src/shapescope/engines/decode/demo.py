@@ -8,10 +8,10 @@ from shapescope.device import Device
 from shapescope.engines.decode.engine import DecodeEngine
 from shapescope.engines.decode.model import PRESETS, load_model
 from shapescope.engines.decode.parallel import World, split_model
+from shapescope.engines.decode.record import SHORTEST_CACHE
 from shapescope.errors import UsageError
 from shapescope.model import Phase
 
-_SHORTEST_CACHE = 256
 # A draft is extended by the tokens that the target accepted: as many as it proposes at once.
 _DRAFT_TOKENS = 3
 
@@ -29,7 +29,7 @@ def demo_engines(
     """Raises UsageError for a model, a backend, sizes or a world that make no sense."""
     if draft and model not in PRESETS:
         raise UsageError("--draft goes with a preset model", f"Pass --model {' or '.join(PRESETS)}.")
-    length = max(_SHORTEST_CACHE, *(context + _DRAFT_TOKENS for context in contexts))
+    length = max(SHORTEST_CACHE, *(context + _DRAFT_TOKENS for context in contexts))
 
     def engine(runner: str, phase: Phase, layers: int | None, tokens: int = 1) -> DecodeEngine:
         loaded = load_model(model, device=device.torch_device, layers=layers)

