@@ -32,7 +32,9 @@ def demo(
     model: Annotated[
         str, typer.Option(help="qwen3-tiny, llama-tiny, smollm2, or the folder of a causal LM.")
     ] = "qwen3-tiny",
-    sizes: Annotated[str, typer.Option(help="Batch sizes to capture.")] = "1,2,4,8,16",
+    sizes: Annotated[
+        str, typer.Option(help="Batch sizes to capture: 1,2,4, or max=64 for dense sizes, then sparse ones.")
+    ] = "1,2,4,8,16",
     context: Annotated[str, typer.Option(help="Context lengths to replay at; 1 stands for dummy inputs.")] = "1",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<n>.")] = "auto",
     backend: Annotated[
@@ -58,12 +60,12 @@ def demo(
 
 
 def _sizes(text: str) -> list[int]:
-    numbers = _numbers(text, "--sizes")
-    try:
-        from shapescope.graphs.runner import checked_sizes
-    except ImportError as error:
-        raise _no_recording(error) from error
-    return checked_sizes(numbers)
+    """`1,2,4` as it stands; `max=64` as engines choose sizes up to a maximum."""
+    from shapescope.graphs.sizes import checked_sizes, sizes_up_to
+
+    if text.startswith("max="):
+        return sizes_up_to(_numbers(text.removeprefix("max="), "--sizes max=")[0])
+    return checked_sizes(_numbers(text, "--sizes"))
 
 
 def _numbers(text: str, option: str) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from shapescope.device import Device, open_device
 from shapescope.errors import UsageError
 from shapescope.graphs.backends import create
 from shapescope.graphs.observer import CaptureObserver
+from shapescope.graphs.sizes import checked_sizes
 from shapescope.model import GraphKey, Phase, Shape, Unit
 
 
@@ -108,20 +108,6 @@ class GraphRunner:
             if captured > size:
                 rest = self._padding.get(label)
                 buffer[size:captured] = 0 if rest is None else rest[size:captured]
-
-
-def checked_sizes(sizes: Sequence[int]) -> list[int]:
-    """Sizes in ascending order. Raises UsageError where one is not positive or is asked for twice."""
-    if not sizes:
-        raise UsageError("no size to capture", "Pass at least one, such as --sizes 1,2,4.")
-    for size in sizes:
-        if size < 1:
-            raise UsageError(f"size {size} cannot be captured", "Sizes count requests or tokens: pass 1 or more.")
-    ascending = sorted(sizes)
-    for one, other in pairwise(ascending):
-        if one == other:
-            raise UsageError(f"size {one} is asked for twice", "Name each size once.")
-    return ascending
 
 
 def _common_size(batch: Mapping[str, torch.Tensor]) -> int:

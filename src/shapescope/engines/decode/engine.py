@@ -14,7 +14,8 @@ from shapescope.device import Device, open_device
 from shapescope.engines.decode.cache import RowCache
 from shapescope.errors import UsageError
 from shapescope.graphs.observer import CaptureObserver
-from shapescope.graphs.runner import GraphRunner, StepResult, checked_sizes
+from shapescope.graphs.runner import GraphRunner, StepResult
+from shapescope.graphs.sizes import checked_sizes
 from shapescope.model import Phase
 
 IDLE_TOKEN = 0
