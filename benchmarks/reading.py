@@ -146,57 +146,66 @@ def _loop(trace: dict[str, Any]) -> int:
 
 
 def generate(path: Path, megabytes: int) -> Path:
-    """A trace like those of a capture with stacks: nine Python frames in ten events, ops with dims, launches, kernels."""
+    """A trace like those of a capture with stacks, in Kineto's order: ops with dims, then Python frames (nine events in
+    ten), then launches and kernels."""
     if path.exists():
         return path
-    target, written, index = megabytes * 1_000_000, 0, 0
-    head = b'{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [\n'
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(head)
-        while True:
-            text = "".join(_step(index)).encode()
-            index += 1
-            written += len(text)
-            if written >= target:
-                file.write(
-                    text.rstrip(b",\n")
-                    + b'\n], "traceName": "generated", "baseTimeNanoseconds": 1719853884000000000}\n'
-                )
-                return path
-            file.write(text)
+    step_bytes = sum(len("".join(group(0))) for group in _GROUPS)
+    steps = max(1, megabytes * 1_000_000 // step_bytes)
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        file.write('{"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [\n')
+        for group in _GROUPS:
+            for step in range(steps):
+                file.write("".join(group(step)))
+        last = '{"name": "Record Window End", "ph": "i", "pid": "", "tid": "", "ts": 4909733372604.521}'
+        file.write(last + '\n], "traceName": "generated", "baseTimeNanoseconds": 1719853884000000000}\n')
+    return path
 
 
-def _step(index: int) -> Iterator[str]:
-    """Some 200 events of one layer of a model."""
-    base = 4909733314358.856 + index * 250
-    for frame in range(180):
-        name = (
-            f"nn.Module: Layer_{index % 36}"
-            if frame == 0
-            else f"model/layers_{frame % 60}.py({frame}): forward_{frame % 97}"
-        )
-        number = index * 180 + frame
-        yield (
-            f'  {{\n    "ph": "X", "cat": "python_function", "name": "{name}", "pid": 251, "tid": 251,\n'
-            f'    "ts": {base + frame:.3f}, "dur": {frame % 50 + 0.125:.3f},\n'
-            f'    "args": {{\n      "Python id": {number}, "Python parent id": {number - 1}, "Ev Idx": {number}\n    }}\n  }},\n'
-        )
+def _start(step: int) -> float:
+    return 4909733314358.856 + step * 250
+
+
+def _ops(step: int) -> Iterator[str]:
     for op in range(8):
-        number = index * 8 + op
+        number = step * 8 + op
         yield (
             f'  {{\n    "ph": "X", "cat": "cpu_op", "name": "aten::op_{op}", "pid": 251, "tid": 251,\n'
-            f'    "ts": {base + 100 + op:.3f}, "dur": 3.250,\n    "args": {{\n      "External id": {number}, '
-            f'"Input Dims": [[{2 ** (op % 6)}, 4096], []], "Input type": ["c10::BFloat16", "Scalar"], '
-            f'"Input Strides": [[4096, 1], []], "Concrete Inputs": ["", "1"], "Ev Idx": {number}\n    }}\n  }},\n'
+            f'    "ts": {_start(step) + 100 + op:.3f}, "dur": 3.250,\n    "args": {{\n      "External id": {number},'
+            f'"Record function id": 0, "Input Dims": [[{2 ** (op % 6)}, 4096], []], '
+            f'"Input type": ["c10::BFloat16", "Scalar"], "Input Strides": [[4096, 1], []], '
+            f'"Concrete Inputs": ["", "1"], "Ev Idx": {number}\n    }}\n  }},\n'
+        )
+
+
+def _frames(step: int) -> Iterator[str]:
+    for frame in range(180):
+        number = step * 180 + frame
+        code = f"model/layers_{frame % 60}.py({frame}): forward_{frame % 97}"
+        name = code if frame else f"nn.Module: Layer_{step % 36}"
+        yield (
+            f'  {{\n    "ph": "X", "cat": "python_function", "name": "{name}", "pid": 251, "tid": 251,\n'
+            f'    "ts": {_start(step) + frame:.3f}, "dur": {frame % 50 + 0.125:.3f},\n    "args": {{\n      '
+            f'"Python id": {number}, "Python parent id": {number - 1}, "Ev Idx": {number}\n    }}\n  }},\n'
+        )
+
+
+def _kernels(step: int) -> Iterator[str]:
+    for op in range(8):
+        number = step * 8 + op
+        yield (
             f'  {{\n    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 251, "tid": 251,\n'
-            f'    "ts": {base + 101 + op:.3f}, "dur": 1.500,\n    "args": {{\n'
+            f'    "ts": {_start(step) + 101 + op:.3f}, "dur": 1.500,\n    "args": {{\n'
             f'      "External id": {number}, "cbid": 211, "correlation": {number}\n    }}\n  }},\n'
-            f'  {{\n    "ph": "X", "cat": "kernel", "name": "void kernel_{op}<float, {op}>(float*, int)", "pid": 0, "tid": 7,\n'
-            f'    "ts": {base + 120 + op:.3f}, "dur": 2.048,\n    "args": {{\n'
+            f'  {{\n    "ph": "X", "cat": "kernel", "name": "void kernel_{op}<float>(float*)", "pid": 0, "tid": 7,\n'
+            f'    "ts": {_start(step) + 120 + op:.3f}, "dur": 2.048,\n    "args": {{\n'
             f'      "External id": {number}, "device": 0, "stream": 7, "correlation": {number}, "context": 1,\n'
             f'      "registers per thread": 32, "shared memory": 0, "grid": [{op + 1}, 1, 1], '
             f'"block": [256, 1, 1]\n    }}\n  }},\n'
         )
+
+
+_GROUPS = (_ops, _frames, _kernels)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

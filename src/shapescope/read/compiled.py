@@ -5,10 +5,15 @@ Importing this fails with ImportError where the scanner was not built.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from shapescope.read._scanner import Scanner
 from shapescope.read.columns import INTEGERS, SCHEMA, Decoded, PythonFrames, join_chunks, null_column
+
+if TYPE_CHECKING:
+    from shapescope.read._scanner import Column
 
 
 class CompiledReader:
@@ -37,10 +42,11 @@ class CompiledReader:
         while (chunk := self._scanner.take()) is not None:
             if new := self._scanner.texts(len(self._texts)):
                 self._texts = pl.concat([self._texts, pl.Series(new).cast(pl.Categorical)], rechunk=True)
-            columns = pl.DataFrame(chunk)
-            self._chunks.append(pl.DataFrame([self._column(columns, name) for name in SCHEMA]))
+            rows, columns = chunk
+            self._chunks.append(pl.DataFrame([self._series(name, columns.pop(name, None), rows) for name in SCHEMA]))
 
-    def _column(self, columns: pl.DataFrame, name: str) -> pl.Series:
-        if name not in columns.columns:
-            return null_column(name, columns.height)
-        return columns[name] if name in INTEGERS else self._texts[columns[name]].alias(name)
+    def _series(self, name: str, column: Column | None, rows: int) -> pl.Series:
+        if column is None:
+            return null_column(name, rows)
+        values = pl.Series(column)  # without a copy
+        return values.alias(name) if name in INTEGERS else self._texts[values].alias(name)

@@ -196,24 +196,25 @@ def _clean_columns(events: list[Any], values: Values) -> list[pl.Series] | None:
 
 def _clean_column(name: str, values: tuple[Any, ...]) -> pl.Series | None:
     first, rows = values[0], len(values)
-    if values == (first,) * rows:  # most columns of most stretches
+    if rows > 1 and values == (first,) * rows:  # most columns of most stretches
         if first is None or first is _ABSENT:
             return null_column(name, rows)
-        if rows > 1:
-            single = _clean_column(name, values[:1])
-            return single if single is None else single.new_from_index(0, rows)
+        single = _clean_column(name, values[:1])
+        return single if single is None else single.new_from_index(0, rows)
     if name in LISTS:
         return _lists(name, values)
-    if name in INTEGERS:
-        return _integers(name, values)
+    return _integers(name, values) if name in INTEGERS else _texts(name, values)
+
+
+def _texts(name: str, values: tuple[Any, ...]) -> pl.Series:
     try:
         return pl.Series(name, values, pl.String).cast(pl.Categorical)
     except TypeError:  # integers, or both
         integers = _integers(name, values)
-        if integers is not None:
-            return integers.cast(pl.String).cast(pl.Categorical)
-        texts = [None if value is None else str(value) for value in values]
-        return pl.Series(name, texts, pl.String).cast(pl.Categorical)
+    if integers is not None:
+        return integers.cast(pl.String).cast(pl.Categorical)
+    texts = [None if value is None else str(value) for value in values]
+    return pl.Series(name, texts, pl.String).cast(pl.Categorical)
 
 
 def _integers(name: str, values: tuple[Any, ...]) -> pl.Series | None:

@@ -1,4 +1,4 @@
-/* A chunk of rows as an array of the Arrow C data interface, which polars and others take without copying.
+/* A column of a chunk as an array of the Arrow C data interface, which polars and others take without copying.
  * https://arrow.apache.org/docs/format/CDataInterface.html (the two structures are copied from there). */
 #ifndef SHAPESCOPE_ARROW_H
 #define SHAPESCOPE_ARROW_H
@@ -21,8 +21,8 @@ struct ArrowArray {
     void *private_data;
 };
 
-/* A struct of the columns that have values: int64 of integers, uint32 numbers of texts. The buffers move from the chunk to
- * the array. 0, or -1 without memory: then nothing is to be released. */
-int chunk_export(Chunk *chunk, struct ArrowSchema *schema, struct ArrowArray *array);
+/* int64 of integers, uint32 numbers of texts. The buffers move from the column to the array. 0, or -1 without memory.
+ * Each column is an array of its own: those who take one keep its memory, and not that of its chunk. */
+int column_export(Column *column, int is_integer, size_t rows, struct ArrowSchema *schema, struct ArrowArray *array);
 
 #endif

@@ -15,8 +15,10 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    Chunk *chunk;
-} ChunkObject;
+    Column column;
+    int is_integer;
+    size_t rows;
+} ColumnObject;
 
 static void free_object(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
@@ -25,7 +27,7 @@ static void free_object(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* ---- Chunk: the Arrow PyCapsule interface -------------------------------------------------------------------------- */
+/* ---- Column: the Arrow PyCapsule interface -------------------------------------------------------------------------- */
 
 static void schema_capsule_free(PyObject *capsule) {
     struct ArrowSchema *schema = PyCapsule_GetPointer(capsule, "arrow_schema");
@@ -39,30 +41,25 @@ static void array_capsule_free(PyObject *capsule) {
     free(array);
 }
 
-static PyObject *chunk_arrow_c_array(PyObject *self, PyObject *args) {
-    ChunkObject *object = (ChunkObject *)self;
+static PyObject *column_arrow_c_array(PyObject *object, PyObject *args) {
+    ColumnObject *self = (ColumnObject *)object;
     PyObject *requested = NULL, *schema_capsule, *array_capsule;
     struct ArrowSchema *schema;
     struct ArrowArray *array;
     if (!PyArg_ParseTuple(args, "|O", &requested)) return NULL;
-    if (!object->chunk) {
-        PyErr_SetString(PyExc_RuntimeError, "this chunk was taken already");
+    if (!self->column.values) {
+        PyErr_SetString(PyExc_RuntimeError, "this column was taken already");
         return NULL;
     }
     schema = malloc(sizeof *schema);
     array = malloc(sizeof *array);
-    if (!schema || !array || chunk_export(object->chunk, schema, array)) {
+    if (!schema || !array || column_export(&self->column, self->is_integer, self->rows, schema, array)) {
         free(schema);
         free(array);
         return PyErr_NoMemory();
     }
-    chunk_free(object->chunk);
-    object->chunk = NULL;
     schema_capsule = PyCapsule_New(schema, "arrow_schema", schema_capsule_free);
-    if (!schema_capsule) {
-        schema->release(schema);
-        free(schema);
-    }
+    if (!schema_capsule) free(schema);
     array_capsule = PyCapsule_New(array, "arrow_array", array_capsule_free);
     if (!array_capsule) {
         array->release(array);
@@ -74,30 +71,31 @@ static PyObject *chunk_arrow_c_array(PyObject *self, PyObject *args) {
     return NULL;
 }
 
-static void chunk_dealloc(PyObject *self) {
-    if (((ChunkObject *)self)->chunk) chunk_free(((ChunkObject *)self)->chunk);
-    free_object(self);
+static void column_dealloc(PyObject *object) {
+    ColumnObject *self = (ColumnObject *)object;
+    free(self->column.values);
+    free(self->column.validity);
+    free_object(object);
 }
 
-static PyMethodDef CHUNK_METHODS[] = {
-    { "__arrow_c_array__", chunk_arrow_c_array, METH_VARARGS,
-      "The rows as a struct of columns; those without any value are left out. Can be taken once." },
+static PyMethodDef COLUMN_METHODS[] = {
+    { "__arrow_c_array__", column_arrow_c_array, METH_VARARGS, "The values as an Arrow array. Can be taken once." },
     { NULL, NULL, 0, NULL },
 };
-static PyType_Slot CHUNK_SLOTS[] = {
-    { Py_tp_dealloc, chunk_dealloc },
-    { Py_tp_methods, CHUNK_METHODS },
+static PyType_Slot COLUMN_SLOTS[] = {
+    { Py_tp_dealloc, column_dealloc },
+    { Py_tp_methods, COLUMN_METHODS },
     { 0, NULL },
 };
-static PyType_Spec CHUNK_SPEC = {
-    "shapescope.read._scanner.Chunk", sizeof(ChunkObject), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, CHUNK_SLOTS,
+static PyType_Spec COLUMN_SPEC = {
+    "shapescope.read._scanner.Column", sizeof(ColumnObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, COLUMN_SLOTS,
 };
 
 /* ---- Scanner --------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    PyObject *chunk_type;
+    PyObject *column_type;
 } ModuleState;
 
 static PyObject *scanner_object_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
@@ -168,23 +166,41 @@ static PyObject *scanner_object_losses(PyObject *object, PyObject *unused) {
     return Py_BuildValue("LLL", (long long)losses.events, (long long)losses.bytes, (long long)losses.values);
 }
 
+/* The columns of a chunk by name; their memory moves to them. */
+static PyObject *columns_of(Chunk *chunk, PyTypeObject *type) {
+    PyObject *columns = PyDict_New();
+    for (int i = 0; columns && i < COLUMNS; i++) {
+        ColumnObject *object;
+        if (!chunk->columns[i].values) continue;
+        object = PyObject_New(ColumnObject, type);
+        if (!object) {
+            Py_CLEAR(columns);
+            break;
+        }
+        object->column = chunk->columns[i];
+        object->is_integer = i < INTEGERS;
+        object->rows = chunk->rows;
+        chunk->columns[i].values = chunk->columns[i].validity = NULL;
+        if (PyDict_SetItemString(columns, COLUMN_NAMES[i], (PyObject *)object)) Py_CLEAR(columns);
+        Py_DECREF(object);
+    }
+    return columns;
+}
+
 static PyObject *scanner_object_take(PyObject *object, PyTypeObject *defining, PyObject *const *args, Py_ssize_t count,
                                      PyObject *keywords) {
     ScannerObject *self = (ScannerObject *)object;
     ModuleState *state = PyType_GetModuleState(defining);
+    PyObject *columns, *result = NULL;
     Chunk *chunk;
-    ChunkObject *result;
     (void)args, (void)count, (void)keywords;
     if (is_busy(self)) return NULL;
     chunk = rows_take(scanner_rows(self->scanner));
     if (!chunk) Py_RETURN_NONE;
-    result = PyObject_New(ChunkObject, (PyTypeObject *)state->chunk_type);
-    if (!result) {
-        chunk_free(chunk);
-        return NULL;
-    }
-    result->chunk = chunk;
-    return (PyObject *)result;
+    columns = columns_of(chunk, (PyTypeObject *)state->column_type);
+    if (columns) result = Py_BuildValue("nN", (Py_ssize_t)chunk->rows, columns);
+    chunk_free(chunk);
+    return result;
 }
 
 static PyObject *scanner_object_texts(PyObject *object, PyObject *args) {
@@ -210,7 +226,7 @@ static PyMethodDef SCANNER_METHODS[] = {
     { "rest", scanner_object_rest, METH_NOARGS, "what was fed behind the end of the list" },
     { "losses", scanner_object_losses, METH_NOARGS, "(events, bytes, values) lost so far" },
     { "take", (PyCFunction)(void (*)(void))scanner_object_take, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
-      "the next full chunk of rows, or None" },
+      "the next full chunk as (rows, {name: Column}), without columns that have no value; or None" },
     { "texts", scanner_object_texts, METH_VARARGS, "texts(first) -> the texts from that number on" },
     { NULL, NULL, 0, NULL },
 };
@@ -230,8 +246,8 @@ static int module_exec(PyObject *module) {
     ModuleState *state = PyModule_GetState(module);
     PyObject *scanner_type = PyType_FromModuleAndSpec(module, &SCANNER_SPEC, NULL), *columns;
     int failed;
-    state->chunk_type = PyType_FromModuleAndSpec(module, &CHUNK_SPEC, NULL);
-    if (!scanner_type || !state->chunk_type) {
+    state->column_type = PyType_FromModuleAndSpec(module, &COLUMN_SPEC, NULL);
+    if (!scanner_type || !state->column_type) {
         Py_XDECREF(scanner_type);
         return -1;
     }
@@ -250,13 +266,13 @@ static int module_exec(PyObject *module) {
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     ModuleState *state = PyModule_GetState(module);
-    if (state) Py_VISIT(state->chunk_type);
+    if (state) Py_VISIT(state->column_type);
     return 0;
 }
 
 static int module_clear(PyObject *module) {
     ModuleState *state = PyModule_GetState(module);
-    if (state) Py_CLEAR(state->chunk_type);
+    if (state) Py_CLEAR(state->column_type);
     return 0;
 }
 
