@@ -14,23 +14,23 @@ int64_t exact_number(const uint8_t *text, size_t size, int scale, int quoted, in
  * any other spelling. The text may be read for READABLE_BEHIND bytes. */
 INLINE size_t plain_number(const uint8_t *text, int scale, int64_t *value) {
     size_t at = text[0] == '-', first = at;
-    int64_t number = 0;
+    uint64_t number = 0;
     uint8_t digit;
     while ((digit = (uint8_t)(text[at] - '0')) < 10 && at < 19) number = number * 10 + digit, at++;
     if (at == first || at > 18) return 0;
     if (scale) {
-        if (number > INT64_MAX / 1000 - 1) return 0;
         const uint8_t *point = text + at;
+        if (number > INT64_MAX / 1000 - 1) return 0;
         number *= 1000;
         if (*point == '.') {
             uint8_t a = (uint8_t)(point[1] - '0'), b = (uint8_t)(point[2] - '0'), c = (uint8_t)(point[3] - '0');
             if (a > 9 || b > 9 || c > 9) return 0;
-            number += a * 100 + b * 10 + c;
+            number += (uint64_t)a * 100 + b * 10u + c;
             at += 4;
         }
     }
     if (!(text[at] == ',' || text[at] == '}' || is_blank(text[at]))) return 0;
-    *value = first ? -number : number;
+    *value = first ? -(int64_t)number : (int64_t)number;
     return at;
 }
 
