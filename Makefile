@@ -28,6 +28,9 @@ test-vllm:
 	tests/engines/vllm/install.sh
 	.venv-vllm/bin/python -m pytest tests/engines/vllm -m engines
 
+fuzz:
+	tests/fuzz/run.sh
+
 lint: $(STAMP)
 	$(RUN) -m ruff check src tests benchmarks
 	$(RUN) -m ruff format --check src tests benchmarks

@@ -6,7 +6,10 @@
 #include "number.h"
 #include "text.h"
 
-#define CHUNK_ROWS 32768
+#ifndef SHAPESCOPE_CHUNK_ROWS
+#define SHAPESCOPE_CHUNK_ROWS 32768 /* a multiple of 8; tests build with few, to see many chunks */
+#endif
+#define CHUNK_ROWS ((size_t)SHAPESCOPE_CHUNK_ROWS)
 
 /* A column that has no value in a chunk has no memory: `values` is NULL. */
 typedef struct {
