@@ -18,6 +18,7 @@ from torch.profiler import ProfilerActivity
 
 from shapescope.device import Device, Graph
 from shapescope.model import Evidence, GraphKey, ManifestRow, Rank, Status, Timing
+from shapescope.record.discover import Discovery
 from shapescope.record.evidence import activities, default_evidence, write_nodes
 from shapescope.record.export import TooLargeError, publish_trace, save_raw
 from shapescope.record.exporter import Exporter
@@ -61,6 +62,7 @@ class CaptureProfiler:
         self._announced: set[tuple[Rank, GraphKey]] = set()
         self._abandoned: list[Window] = []
         self._combined: Window | None = None
+        self._discovery = Discovery(settings.discover)
         self._exporter = Exporter()
         if settings.combined_won:
             log.warning("both trace switches are set: the combined trace wins, no per-shape traces are written")
@@ -167,9 +169,13 @@ class CaptureProfiler:
 
     def _open(self, recording: Recording) -> None:
         recording.window = Window.of(self._detail_now(), self._activities(recording.evidence))
+        recording.discovering = recording.evidence is not Evidence.REPLAY  # its functions do not run then
+        if recording.discovering:
+            self._discovery.wrap()
         if recording.window.start():
             recording.window.enter(recording.mark, recording.identity(self.session.run_id))
         else:
+            self._end_discovery(recording)
             recording.fail("another profiler is active")
             log.warning("%s is not recorded: another profiler is active", recording.label)
 
@@ -200,7 +206,13 @@ class CaptureProfiler:
                 recording.span.__exit__(None, None, None)
             if recording.window is not None:
                 self._stop_window(recording.window)
+        self._end_discovery(recording)
         recording.record_ns += time.perf_counter_ns() - begin
+
+    def _end_discovery(self, recording: Recording) -> None:
+        if recording.discovering:
+            recording.discovering = False
+            self._discovery.unwrap()
 
     def _stop_window(self, window: Window) -> None:
         """A profiler can only be stopped on its own thread: elsewhere it is left until that thread comes by again."""
@@ -296,7 +308,9 @@ class CaptureProfiler:
             return
         with Guard(f"the combined trace of {name}"):
             self._combined = Window.of(self._detail, self._activities(Evidence.CAPTURE))
-            if not self._combined.start():
+            if self._combined.start():
+                self._discovery.wrap()
+            else:
                 self._combined = None
                 log.warning("%s is not recorded: another profiler is active", name)
 
@@ -306,6 +320,7 @@ class CaptureProfiler:
             return
         rank, begin = self.session.rank, time.perf_counter_ns()
         with Guard(f"the combined trace of {name}") as guard:
+            self._discovery.unwrap()
             self._stop_window(window)
             saved = save_raw(window.profiler, self.session.traces)
             exported = publish_trace(saved, self.session.traces, lambda n: combined_name(name, rank, duplicate=n))

@@ -36,6 +36,7 @@ class Recording:
     saved: Path | None = None
     graph: Any = None
     nodes: tuple[Node, ...] | None = None
+    discovering: bool = False
     order: int = 0
     memory_before: MemorySample | None = None
     memory: Memory | None = None

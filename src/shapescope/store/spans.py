@@ -6,6 +6,8 @@ span must hold no quote, backslash or control character.
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import parse_qs, urlencode
 
@@ -14,6 +16,8 @@ from shapescope.model import GraphKey, Phase, Shape, Unit
 _PREFIX = "shapescope."
 # Around what a tape adds to a replay on its own account: ops in it are not the model's.
 COPY_BACK_SPAN = f"{_PREFIX}copy-back"
+# Around a call that launches kernels without an op: `call_name` and `parse_call`.
+CALL_SPAN = f"{_PREFIX}call "
 
 
 class Mark(StrEnum):
@@ -37,6 +41,35 @@ def span_name(mark: Mark, key: GraphKey | None) -> str:
         *(("variant", variant) for variant in key.shape.variants),
     ]
     return f"{_PREFIX}{mark} {urlencode(fields)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that no op announces: the function, and of its tensors in order the dims, types and strides."""
+
+    function: str
+    dims: tuple[tuple[int, ...], ...] = ()
+    types: tuple[str, ...] = ()
+    strides: tuple[tuple[int, ...], ...] = ()
+
+
+def call_name(call: Call) -> str:
+    """The span around such a call."""
+    shapes = {"dims": call.dims, "types": call.types, "strides": call.strides}
+    described = {name: json.dumps(value, separators=(",", ":")) for name, value in shapes.items()}
+    return f"{CALL_SPAN}{urlencode({'function': call.function, **described})}"
+
+
+def parse_call(text: str) -> Call | None:
+    """Read such a span back; None for any other."""
+    if not text.startswith(CALL_SPAN):
+        return None
+    try:
+        fields = parse_qs(text.removeprefix(CALL_SPAN), keep_blank_values=True, strict_parsing=True)
+        dims, types, strides = (json.loads(fields[name][0]) for name in ("dims", "types", "strides"))
+        return Call(fields["function"][0], tuple(map(tuple, dims)), tuple(types), tuple(map(tuple, strides)))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def segment_name(number: int) -> str:
