@@ -16,9 +16,11 @@ _PUBLIC = {
     "record_model": "shapescope.engines.decode.record",
     "runner": "shapescope.labels",
     "shape": "shapescope.labels",
+    "watch": "shapescope.engines.any",
 }
 
 if TYPE_CHECKING:
+    from shapescope.engines.any import watch
     from shapescope.engines.decode.record import record_model
     from shapescope.graphs.runner import GraphRunner
     from shapescope.labels import runner, shape
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from shapescope.read.run import open_run
     from shapescope.record.profiler import CaptureProfiler
 
-__all__ = ["CaptureProfiler", "GraphKey", "GraphRunner", "__version__", "open_run", "record_model", "runner", "shape"]
+__all__ = [
+    "CaptureProfiler", "GraphKey", "GraphRunner", "__version__", "open_run", "record_model", "runner", "shape", "watch",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

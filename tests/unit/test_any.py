@@ -39,7 +39,7 @@ def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[...
         given = {mode: "1", "SHAPESCOPE_PROFILER_DIR": str(tmp_path), "SHAPESCOPE_RUN_ID": "run", **variables}
         for name, value in {"SHAPESCOPE_DETAIL": "light", **given}.items():
             monkeypatch.setenv(name, value)
-        stop = any_engine.switch_on()
+        stop = any_engine.watch()
         assert stop is not None
         stops.append(stop)
         return tmp_path / "run"
@@ -326,7 +326,7 @@ def test_off_or_a_bad_setting_leaves_torch_alone(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHAPESCOPE_GRAPH_BATCH_CAPTURE", value)
     before = torch.cuda.graph.__enter__
-    assert any_engine.switch_on() is None
+    assert any_engine.watch() is None
     assert torch.cuda.graph.__enter__ is before
     assert len(caplog.records) == (value == "perhaps")
 

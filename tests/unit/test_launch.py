@@ -243,7 +243,7 @@ import os, random, runpy, signal, sys, time
 from pathlib import Path
 server, root, seed, times = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 import torch, torch.profiler, shapescope.record.start
-from shapescope.engines.any import switch_on
+from shapescope.engines.any import watch
 from shapescope.store.finish import finish_run, wait_for_writers
 program = runpy.run_path(server)
 random.seed(seed)
@@ -254,7 +254,7 @@ def start(number):
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
-        switch_on()
+        watch()
         program["main"]("fork")
         os._exit(0)
     os.setpgid(child, child)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ENGINE = "any"
 
 
-def switch_on() -> Callable[[], None] | None:
+def watch() -> Callable[[], None] | None:
     """Watch this process's captures if the environment asks for it; returns what ends that. Imports torch, raises nothing.
 
     Writes no file: the run folder appears with the first capture or the first announced runner. Children inherit the run

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
 from shapescope.read.frames import Schema, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows
@@ -149,7 +150,8 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
     """Add `op`, its dims and types, and `dims_source`: the innermost op on the same thread whose interval encloses.
 
     `dims_source` is `op` where the External id names the same op, `op-by-time` where no id can confirm it,
-    `op-by-time-not-id` where the id names another; null, like all the rest, where no op encloses the launch.
+    `op-by-time-not-id` where the id names another, `span` where a recorder's span stands for an op; null, like all the
+    rest, where nothing encloses the launch.
     """
     found = innermost(process.ops, launches)
     described = (picked(process.ops[name], found) for name in ("dims", "types", "strides", "concrete_inputs"))
@@ -164,7 +166,8 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
         .otherwise(pl.lit("op-by-time-not-id"))
     )
     named = picked(process.ops["name"], found).alias("op")
-    return launches.with_columns(named, *described).with_columns(dims_source=confirmed)
+    described_launches = launches.with_columns(named, *described).with_columns(dims_source=confirmed)
+    return with_call_spans(described_launches, process, found)
 
 
 def with_modules(launches: pl.DataFrame, process: Process, *, stacks: bool = False) -> pl.DataFrame:

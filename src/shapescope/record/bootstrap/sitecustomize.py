@@ -16,13 +16,13 @@ def _watch() -> None:
         from shapescope.engines.after_import import after_import
     except ImportError:  # another interpreter than ours, which has no shapescope
         return
-    after_import("torch", lambda _: _switch_on())
+    after_import("torch", lambda _: _watch_torch())
 
 
-def _switch_on() -> None:
-    from shapescope.engines.any import switch_on
+def _watch_torch() -> None:
+    from shapescope.engines.any import watch
 
-    switch_on()
+    watch()
 
 
 def _give_way() -> None:
