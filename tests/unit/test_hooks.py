@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import fake_cuda
@@ -29,13 +30,13 @@ class Log:
     def begins(self, graph: Any) -> None:
         self.lines.append(f"{self.name}<")
 
-    def began(self, graph: Any) -> None:
+    def segment_begins(self, graph: Any) -> None:
         self.lines.append(f"{self.name}(")
 
     def closing(self, graph: Any) -> None:
         self.lines.append(f"{self.name}closing")
 
-    def ends(self, graph: Any) -> None:
+    def segment_ended(self, graph: Any) -> None:
         self.lines.append(f"{self.name})")
 
     def ended(self, graph: Any, error: BaseException | None) -> None:
@@ -60,7 +61,7 @@ def seams() -> list[Any]:
     ]
 
 
-ONE = ["<", "begin", "(", "body", ")", "end", ">"]
+ONE = ["<", "(", "begin", "body", "end", ")", ">"]
 
 
 def with_graph(log: list[str]) -> None:
@@ -112,7 +113,7 @@ def test_a_failing_body_is_told_and_passes_through(cuda: fake_cuda.State) -> Non
         with pytest.raises(MemoryError), TapeGraph().capturing():
             raise error
     assert caught.value is error
-    assert cuda.log == ["<", "begin", "(", ")", "end", "MemoryError>", "<", "(", ")", "MemoryError>"]
+    assert cuda.log == ["<", "(", "begin", "end", ")", "MemoryError>", "<", "(", ")", "MemoryError>"]
 
 
 @pytest.mark.parametrize("capture", [with_graph, bare])
@@ -120,7 +121,7 @@ def test_a_capture_that_cannot_begin_is_over(cuda: fake_cuda.State, capture: Any
     cuda.refuse_begin = RuntimeError("operation not permitted")
     with hooks.watching(Log(cuda.log)), pytest.raises(RuntimeError, match="not permitted"):
         capture(cuda.log)
-    assert cuda.log == ["<", "RuntimeError>"]
+    assert cuda.log == ["<", "(", "RuntimeError>"]
 
 
 @pytest.mark.parametrize("capture", [with_graph, bare])
@@ -128,7 +129,7 @@ def test_an_invalidated_capture_fails_at_its_end(cuda: fake_cuda.State, capture:
     cuda.refuse_end = RuntimeError("capture invalidated")
     with hooks.watching(Log(cuda.log)), pytest.raises(RuntimeError, match="invalidated"):
         capture(cuda.log)
-    assert cuda.log == ["<", "begin", "(", "body", ")", "end", "RuntimeError>"]
+    assert cuda.log == ["<", "(", "begin", "body", "end", ")", "RuntimeError>"]
 
 
 def test_a_begin_without_end_is_over_when_its_graph_begins_again(cuda: fake_cuda.State) -> None:
@@ -139,20 +140,34 @@ def test_a_begin_without_end_is_over_when_its_graph_begins_again(cuda: fake_cuda
         cuda.live = None
         with torch.cuda.graph(graph):
             cuda.log.append("body")
-    assert cuda.log == ["<", "begin", "(", "RuntimeError>", *ONE]
+    assert cuda.log == ["<", "(", "begin", "RuntimeError>", *ONE]
 
 
-def test_the_innermost_watcher_of_the_thread_is_told(cuda: fake_cuda.State) -> None:
+def test_who_is_told(cuda: fake_cuda.State) -> None:
+    """Those of the thread, the outermost first; without any those who watch all threads, unless it is none of theirs."""
     stop = hooks.watch_everywhere(Log(cuda.log, "all"))
     with_graph(cuda.log)
-    with hooks.watching(Log(cuda.log, "outer")), hooks.watching(Log(cuda.log, "inner")):
+    with hooks.watching(Log(cuda.log, "A")), hooks.watching(Log(cuda.log, "B")):
         with_graph(cuda.log)
     with hooks.ignoring():
         with_graph(cuda.log)
     stop()
     with_graph(cuda.log)
-    told = [[f"{name}<", "begin", f"{name}(", "body", f"{name})", "end", f"{name}>"] for name in ("all", "inner")]
-    assert cuda.log == [*told[0], *told[1], *["begin", "body", "end"] * 2]
+    everywhere = ["all<", "all(", "begin", "body", "end", "all)", "all>"]
+    nested = ["A<", "B<", "A(", "B(", "begin", "body", "end", "B)", "A)", "B>", "A>"]
+    assert cuda.log == [*everywhere, *nested, *["begin", "body", "end"] * 2]
+
+
+def test_a_window_may_bring_a_watcher_of_its_segments(cuda: fake_cuda.State) -> None:
+    @contextmanager
+    def window(_: Any) -> Iterator[None]:
+        cuda.log.append("window")
+        with hooks.watching(Log(cuda.log)):
+            yield
+
+    with hooks.watching(hooks.CaptureWindows(window, nullcontext)):
+        with_graph(cuda.log)
+    assert cuda.log == ["window", "(", "begin", "body", "end", ")"]
 
 
 def test_another_thread_is_told_of_only_by_those_who_watch_all(cuda: fake_cuda.State) -> None:
@@ -177,7 +192,7 @@ def test_a_watcher_that_fails_changes_nothing(cuda: fake_cuda.State, caplog: pyt
     assert len(caplog.records) == 8
 
 
-@pytest.mark.parametrize("event", ["begins", "began", "ends", "ended"])
+@pytest.mark.parametrize("event", ["begins", "segment_begins", "segment_ended", "ended"])
 def test_an_interrupt_in_a_watcher_reaches_the_host_with_the_stream_capture_over(
     cuda: fake_cuda.State, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,12 +203,7 @@ def test_an_interrupt_in_a_watcher_reaches_the_host_with_the_stream_capture_over
     monkeypatch.setattr(watcher, event, interrupted, raising=False)
     with hooks.watching(watcher), pytest.raises(KeyboardInterrupt):
         bare(cuda.log)
-    if event == "began":  # as if the interrupt had come right after the engine's own begin
-        assert cuda.live is not None
-        cuda.live.notes.close()
-        hooks._captures.clear()
-    else:
-        assert cuda.live is None
+    assert cuda.live is None
 
 
 def test_someone_who_patches_over_us_is_left_alone(cuda: fake_cuda.State, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +219,7 @@ def test_someone_who_patches_over_us_is_left_alone(cuda: fake_cuda.State, monkey
     assert torch.cuda.graph.__enter__ is theirs
     with hooks.watching(Log(cuda.log)):
         with_graph(cuda.log)
-    assert cuda.log == ["<", "theirs", "begin", "(", "body", ")", "end", ">"]
+    assert cuda.log == ["<", "theirs", "(", "begin", "body", "end", ")", ">"]
     torch.cuda.graph.__enter__ = real  # type: ignore[method-assign]
 
 
@@ -236,5 +246,5 @@ def test_torchs_own_hook_tells_of_a_live_handle(cuda: fake_cuda.State, monkeypat
     monkeypatch.setattr(base, "capture_end", hooked)
     with hooks.watching(Log(cuda.log)):
         with_graph(cuda.log)
-    assert cuda.log == ["<", "begin", "(", "body", ")", "closing", "end", ">"]
+    assert cuda.log == ["<", "(", "begin", "body", "closing", "end", ")", ">"]
     assert not registered

@@ -35,9 +35,12 @@ class ProcessRecorder:
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Record nothing of what the body captures."""
+        from shapescope.record.hooks import ignoring
+
         before, self.paused = self.paused, True
         try:
-            yield
+            with ignoring():
+                yield
         finally:
             self.paused = before
 

@@ -30,14 +30,14 @@ class CaptureWatcher(Protocol):
     def begins(self, graph: Any) -> None:
         """Before anything of a capture has happened: the last moment at which a profiler may be started."""
 
-    def began(self, graph: Any) -> None:
-        """The stream capture is live."""
+    def segment_begins(self, graph: Any) -> None:
+        """Right before its stream capture begins."""
 
     def closing(self, graph: Any) -> None:
         """Only from torch 2.14 on: captured to the end, and the graph's handle is live, kept or not."""
 
-    def ends(self, graph: Any) -> None:
-        """Before the stream capture ends."""
+    def segment_ended(self, graph: Any) -> None:
+        """Right after its stream capture has ended."""
 
     def ended(self, graph: Any, error: BaseException | None) -> None:
         """The graph is whole, or the capture has failed of `error`."""
@@ -63,7 +63,7 @@ class CaptureWindows:
             stack.enter_context(self._window(graph))
             self._windows[id(graph)] = stack.pop_all()
 
-    def began(self, graph: Any) -> None:
+    def segment_begins(self, graph: Any) -> None:
         with ExitStack() as stack:
             stack.enter_context(self._segment())
             self._segments[id(graph)] = stack.pop_all()
@@ -72,13 +72,15 @@ class CaptureWindows:
         if self._closing is not None:
             self._closing(graph)
 
-    def ends(self, graph: Any) -> None:
+    def segment_ended(self, graph: Any) -> None:
         self._segments.pop(id(graph), ExitStack()).close()
 
     def ended(self, graph: Any, error: BaseException | None) -> None:
-        self.ends(graph)
-        window = self._windows.pop(id(graph), ExitStack())
-        window.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+        raised = (type(error), error, error.__traceback__) if error else (None, None, None)
+        try:
+            self._segments.pop(id(graph), ExitStack()).__exit__(*raised)
+        finally:
+            self._windows.pop(id(graph), ExitStack()).__exit__(*raised)
 
 
 # Who watches.
@@ -103,7 +105,7 @@ _everywhere: list[CaptureWatcher] = []
 
 @contextmanager
 def watching(watcher: CaptureWatcher) -> Iterator[None]:
-    """Tell `watcher` of every capture that this thread begins in the body. Of several, the innermost is told."""
+    """Tell `watcher` of every capture that this thread begins in the body; of several, the outermost first."""
     scope = _here.scope
     _patches.attach()
     scope.watchers.append(watcher)
@@ -137,11 +139,11 @@ def ignoring() -> Iterator[None]:
         scope.ignored -= 1
 
 
-def _watcher() -> CaptureWatcher | None:
+def _watchers() -> list[CaptureWatcher]:
     scope = _here.scope
     if scope.watchers:
-        return scope.watchers[-1]
-    return None if scope.ignored or not _everywhere else _everywhere[-1]
+        return list(scope.watchers)
+    return [] if scope.ignored else _everywhere[-1:]
 
 
 # The course of one capture.
@@ -151,7 +153,7 @@ def _watcher() -> CaptureWatcher | None:
 class _Capture:
     """`bare` captures began without `torch.cuda.graph`, and so are over with `capture_end`."""
 
-    watcher: CaptureWatcher | None
+    watchers: list[CaptureWatcher]
     bare: bool
     live: bool = False
 
@@ -167,60 +169,73 @@ def _begins(graph: Any, *, bare: bool) -> bool:
         return False
     if known is not None:
         _ended(graph, RuntimeError("the capture never ended"))
-    watcher = _watcher()
-    _captures[id(graph)] = _Capture(watcher, bare)
-    if watcher is not None:
-        try:
+    watchers = _watchers()
+    _captures[id(graph)] = _Capture(watchers, bare)
+    try:
+        for watcher in watchers:
             with Guard("watching a capture that begins"):
                 watcher.begins(graph)
-        except BaseException:  # an interrupt: the engine's own function is not called, so nothing will end
-            del _captures[id(graph)]
-            raise
+    except BaseException:  # an interrupt: the engine's own function is not called, so nothing will end
+        del _captures[id(graph)]
+        raise
     return True
 
 
-def _began(graph: Any) -> None:
+def _segment_begins(graph: Any) -> None:
     capture = _captures.get(id(graph))
     if capture is not None:
         capture.live = True
-        if capture.watcher is not None:
-            with Guard("watching a live capture"):
-                capture.watcher.began(graph)
+        for watcher in _segment_watchers(capture):
+            with Guard("watching a stream capture that begins"):
+                watcher.segment_begins(graph)
+
+
+def _segment_ended(graph: Any) -> None:
+    capture = _captures.get(id(graph))
+    if capture is not None:
+        for watcher in reversed(_segment_watchers(capture)):
+            with Guard("watching a stream capture that has ended"):
+                watcher.segment_ended(graph)
+
+
+def _segment_watchers(capture: _Capture) -> list[CaptureWatcher]:
+    """Those of the thread by now: a window that has just been opened may bring one of its own."""
+    return list(_here.scope.watchers) or capture.watchers
 
 
 def _closing(graph: Any) -> None:
     capture = _captures.get(id(graph))
-    if capture is not None and capture.watcher is not None:
-        with Guard("reading a captured graph"):
-            capture.watcher.closing(graph)
-
-
-def _ends(graph: Any) -> None:
-    capture = _captures.get(id(graph))
-    if capture is not None and capture.watcher is not None:
-        with Guard("watching a capture that ends"):
-            capture.watcher.ends(graph)
+    if capture is not None:
+        for watcher in _segment_watchers(capture):
+            with Guard("reading a captured graph"):
+                watcher.closing(graph)
 
 
 def _ended(graph: Any, error: BaseException | None) -> None:
     capture = _captures.pop(id(graph), None)
-    if capture is not None and capture.watcher is not None:
-        with Guard("watching a capture that has ended"):
-            capture.watcher.ended(graph, error)
+    if capture is not None:
+        for watcher in reversed(capture.watchers):
+            with Guard("watching a capture that has ended"):
+                watcher.ended(graph, error)
 
 
 # The patches.
 
 
+def _graph_of(context: Any) -> Any:
+    """The graph that a `torch.cuda.graph` captures; whoever has put another class there stands for his own graph."""
+    return getattr(context, "cuda_graph", context)
+
+
 def _enter(real: Function) -> Function:
     @functools.wraps(real)
     def __enter__(context: Any) -> Any:
-        outermost = _begins(context.cuda_graph, bare=False)
+        outermost = _begins(_graph_of(context), bare=False)
         try:
             return real(context)
         except BaseException as error:
             if outermost:
-                _ended(context.cuda_graph, error)
+                _ended(_graph_of(context), error)
             raise
 
     return __enter__
@@ -232,9 +247,9 @@ def _exit(real: Function) -> Function:
         try:
             result = real(context, *raised)
         except BaseException as error:
-            _ended(context.cuda_graph, error)
+            _ended(_graph_of(context), error)
             raise
-        _ended(context.cuda_graph, raised[1] if len(raised) > 1 else None)
+        _ended(_graph_of(context), raised[1] if len(raised) > 1 else None)
         return result
 
     return __exit__
@@ -245,13 +260,12 @@ def _begin(real: Function) -> Function:
     def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
         outermost = _begins(graph, bare=True)
         try:
-            result = real(graph, *args, **kwargs)
+            _segment_begins(graph)
+            return real(graph, *args, **kwargs)
         except BaseException as error:
             if outermost:
                 _ended(graph, error)
             raise
-        _began(graph)
-        return result
 
     return capture_begin
 
@@ -263,9 +277,9 @@ def _end(real: Function) -> Function:
         bare = capture is not None and capture.bare
         try:
             try:
-                _ends(graph)
-            finally:
                 result = real(graph, *args, **kwargs)
+            finally:
+                _segment_ended(graph)
         except BaseException as error:
             if bare:
                 _ended(graph, error)
@@ -283,12 +297,12 @@ def _capturing(real: Function) -> Function:
     def capturing(tape: Any) -> Iterator[None]:
         outermost = _begins(tape, bare=False)
         try:
-            with real(tape):
-                _began(tape)
-                try:
+            _segment_begins(tape)
+            try:
+                with real(tape):
                     yield
-                finally:
-                    _ends(tape)
+            finally:
+                _segment_ended(tape)
         except BaseException as error:
             if outermost:
                 _ended(tape, error)
@@ -301,13 +315,20 @@ def _capturing(real: Function) -> Function:
 
 def _seams() -> list[Patch]:
     seams = [
-        Patch(torch.cuda.CUDAGraph, "capture_begin", _begin),
-        Patch(torch.cuda.CUDAGraph, "capture_end", _end),
         Patch(torch.cuda.graph, "__enter__", _enter),
         Patch(torch.cuda.graph, "__exit__", _exit),
     ]
+    for graphs in _graph_classes():
+        seams += [Patch(graphs, "capture_begin", _begin), Patch(graphs, "capture_end", _end)]
     tapes = sys.modules.get("shapescope.tape")
     return seams if tapes is None else [*seams, Patch(tapes.TapeGraph, "capturing", _capturing)]
+
+
+def _graph_classes() -> list[type]:
+    """torch's graph classes: CUDA and HIP share one; the NPU's comes with its own package."""
+    npu = getattr(torch, "npu", None)
+    found = (torch.cuda.CUDAGraph, getattr(torch.xpu, "XPUGraph", None), getattr(npu, "NPUGraph", None))
+    return [graphs for graphs in found if graphs is not None]
 
 
 class _Patches:
