@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from shapescope.model import Evidence, GraphKey, ManifestRow, Rank, Status, Trac
 from shapescope.record import export, start
 from shapescope.record.measure import measure_replays
 from shapescope.record.profiler import CaptureProfiler
-from shapescope.record.window import profiler_active
+from shapescope.record.window import Window, profiler_active
 from shapescope.settings import Detail, Mode, RecordingSettings
 from shapescope.store.manifest import read_manifests, read_run
 from shapescope.tape_module import TapeModule
@@ -351,3 +352,25 @@ def test_a_trace_above_the_cap_is_dropped_and_told(tmp_path: Path, monkeypatch: 
     assert dropped.status is Status.FAILED and dropped.reason is not None and "above the cap" in dropped.reason
     assert kept.status is Status.OK
     assert [path.name for path in profiler.session.traces.iterdir()] == ["R_bs_2_rank0.json.gz"]
+
+
+def test_a_recorded_warm_up_is_timed_without_what_recording_it_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiler = recorder(tmp_path, evidence=frozenset({Evidence.WARMUP, Evidence.CAPTURE}))
+    opened = Window.open
+
+    def slowly(*args: object) -> Window:
+        time.sleep(0.2)
+        return opened(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Window, "open", slowly)
+    key = GraphKey.of("A", 2)
+    for index in range(2):
+        with profiler.warmup(key, index, 2):
+            torch.ones(2).add_(1)
+    with profiler.capture(key):
+        torch.ones(2).add_(1)
+    (captured,) = [row for row in rows(profiler) if row.evidence is Evidence.CAPTURE]
+    assert len(captured.warmup_ns) == 2
+    assert captured.warmup_ns[1] < 100_000_000

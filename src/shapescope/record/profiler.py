@@ -94,10 +94,10 @@ class CaptureProfiler:
         times = self._warmups.setdefault(key, [])
         if index == 0:
             times.clear()
-        begin = time.perf_counter_ns()
         with self.window(key, Evidence.WARMUP) if wanted else nullcontext():
+            begin = time.perf_counter_ns()
             yield
-        times.append(time.perf_counter_ns() - begin)
+            times.append(time.perf_counter_ns() - begin)
 
     def capture(self, key: GraphKey) -> AbstractContextManager[None]:
         return self.window(key, Evidence.CAPTURE)
