@@ -23,7 +23,7 @@ import scenarios
 import tiny_engine as engine
 from scenarios import OURS, SGLANG, Outcome, Side, traces
 
-from shapescope.model import Evidence, ManifestRow
+from shapescope.model import Evidence, ManifestRow, Status
 from shapescope.store.manifest import read_manifests
 
 # One run of the tiny model: each layer has two matrix products, the head a last one; embedding and body are modules too.
@@ -98,8 +98,11 @@ def full_disk(side: Side, folder: Path) -> Finding:
         outcome = scenarios.run(side, scenarios.decode, folder)
         broken = [path.name for path in traces(folder) if not _readable(path)]
         whole = len(traces(folder)) - len(broken)
+        named = sum(row.status is Status.FAILED for row in _captures(folder))
     died = f"start-up died: {outcome.error}" if outcome.error else f"started with {outcome.captures} graphs"
-    return Finding(bool(outcome.error or broken), f"{died}; {whole} whole and {len(broken)} truncated files")
+    return Finding(
+        bool(outcome.error or broken), f"{died}; {whole} whole and {len(broken)} truncated files, {named} losses named"
+    )
 
 
 def no_summary(side: Side, folder: Path) -> Finding:
@@ -163,7 +166,7 @@ DEFECTS: dict[str, Callable[[Side, Path], Finding]] = {
 def _small_disk(folder: Path) -> Iterator[None]:
     """A file system too small for all traces of a start-up."""
     folder.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40k", "tmpfs", str(folder)], check=True)
     try:
         yield
     finally:
