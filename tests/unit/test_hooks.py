@@ -85,6 +85,33 @@ def test_a_capture_is_told_of_once(cuda: fake_cuda.State, capture: Any) -> None:
     assert cuda.log == [*ONE, *ONE, "begin", "body", "end"]
 
 
+def test_an_xpu_graph_is_told_of_by_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+
+    class XPUGraph:
+        def capture_begin(self) -> None:
+            log.append("begin")
+
+        def capture_end(self) -> None:
+            log.append("end")
+
+    class graph:
+        def __init__(self, xpu_graph: XPUGraph) -> None:
+            self.xpu_graph = xpu_graph
+
+        def __enter__(self) -> None:
+            self.xpu_graph.capture_begin()
+
+        def __exit__(self, *error: object) -> None:
+            self.xpu_graph.capture_end()
+
+    monkeypatch.setattr(torch.xpu, "XPUGraph", XPUGraph)
+    monkeypatch.setattr(torch.xpu, "graph", graph)
+    with hooks.watching(Log(log)), graph(XPUGraph()):
+        log.append("body")
+    assert log == ONE
+
+
 def test_a_tape_is_a_capture_too() -> None:
     log: list[str] = []
     with hooks.watching(Log(log)), TapeGraph().capturing():

@@ -1,6 +1,6 @@
 """The seams that all engines share: graph captures, watched from outside and put back afterwards.
 
-Most engines enter `torch.cuda.graph`; beneath it, and alone in breakable graphs and in TensorRT-LLM, are
+Most engines enter `torch.cuda.graph` (on an XPU, its like); beneath it, and alone in breakable graphs and in TensorRT-LLM, are
 `CUDAGraph.capture_begin` and `capture_end`. All are patched on the classes, and only while somebody watches; a replay
 never meets a patch. On a CPU the same is done to `TapeGraph.capturing`. From torch 2.14 on a hook of torch's own tells of
 a graph whose handle is still live, so that its nodes can be read even where the engine does not keep it.
@@ -230,12 +230,13 @@ def _graph_of(context: Any) -> Any:
 def _enter(real: Function) -> Function:
     @functools.wraps(real)
     def __enter__(context: Any) -> Any:
-        outermost = _begins(_graph_of(context), bare=False)
+        graph = _graph(context)
+        outermost = _begins(graph, bare=False)
         try:
             return real(context)
         except BaseException as error:
             if outermost:
-                _ended(_graph_of(context), error)
+                _ended(graph, error)
             raise
 
     return __enter__
@@ -247,9 +248,9 @@ def _exit(real: Function) -> Function:
         try:
             result = real(context, *raised)
         except BaseException as error:
-            _ended(_graph_of(context), error)
+            _ended(_graph(context), error)
             raise
-        _ended(_graph_of(context), raised[1] if len(raised) > 1 else None)
+        _ended(_graph(context), raised[1] if len(raised) > 1 else None)
         return result
 
     return __exit__
@@ -313,10 +314,24 @@ def _capturing(real: Function) -> Function:
     return capturing
 
 
+def _graph(context: Any) -> Any:
+    """What a `torch.cuda.graph` captures into, or a `torch.xpu.graph`, which calls it by its own name."""
+    return context.cuda_graph if hasattr(context, "cuda_graph") else context.xpu_graph
+
+
 def _seams() -> list[Patch]:
+    classes: list[tuple[Any, Any]] = [(torch.cuda.CUDAGraph, torch.cuda.graph)]
+    if hasattr(torch.xpu, "XPUGraph"):
+        classes.append((torch.xpu.XPUGraph, torch.xpu.graph))
     seams = [
-        Patch(torch.cuda.graph, "__enter__", _enter),
-        Patch(torch.cuda.graph, "__exit__", _exit),
+        patch
+        for graphs, context in classes
+        for patch in (
+            Patch(graphs, "capture_begin", _begin),
+            Patch(graphs, "capture_end", _end),
+            Patch(context, "__enter__", _enter),
+            Patch(context, "__exit__", _exit),
+        )
     ]
     for graphs in _graph_classes():
         seams += [Patch(graphs, "capture_begin", _begin), Patch(graphs, "capture_end", _end)]
