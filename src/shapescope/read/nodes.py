@@ -30,13 +30,12 @@ FILES: Schema = {**SHAPE, "part": pl.Int64, "file": pl.String}
 
 
 def node_rows(folders: Sequence[RunFolder], top: Path, assembly: Assembly) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The nodes of captures without kernel names, one `NODES` row each in order of id; and the files, by shape.
+    """The nodes of captured graphs, one `NODES` row each in order of id; and the files, by shape.
 
     A list that cannot be read is left out; `folder_problems` names it.
     """
     rows: list[tuple[object, ...]] = []
     files: list[tuple[object, ...]] = []
-    named = _named(assembly)
     for run, folder in enumerate(folders):
         for path in folder.node_lists:
             try:
@@ -47,17 +46,16 @@ def node_rows(folders: Sequence[RunFolder], top: Path, assembly: Assembly) -> tu
                 continue
             shape = (run, name_hint(path).ranks.get("rank", -1), *label_columns(Label.of(found.key)), None)
             files.append((*shape, None, path.relative_to(top).as_posix()))
-            if shape not in named:
-                ordered = sorted(found.nodes, key=lambda node: node.id)
-                rows += [(*shape, seq, *_columns(node), "nodes", 1) for seq, node in enumerate(ordered)]
+            ordered = sorted(found.nodes, key=lambda node: node.id)
+            rows += [(*shape, seq, *_columns(node), "nodes", 1) for seq, node in enumerate(ordered)]
     return pl.DataFrame(rows, schema=NODES, orient="row"), pl.DataFrame(files, schema=FILES, orient="row")
 
 
-def _named(assembly: Assembly) -> set[tuple[object, ...]]:
-    """The shapes whose captured launches carry kernel names."""
+def of_nameless(nodes: pl.DataFrame, assembly: Assembly) -> pl.DataFrame:
+    """Those nodes whose shape's captured launches carry no kernel names, and for which they stand in."""
     rows = assembly.captured.filter(pl.col("kernel").is_not_null() & pl.col("work").is_in(["kernel", "op"]))
-    shapes = assembly.windows.filter(pl.col("window").is_in(rows["window"].unique().implode()))
-    return set(shapes.select(list(SHAPE)).iter_rows())
+    named = assembly.windows.filter(pl.col("window").is_in(rows["window"].unique().implode()))
+    return nodes.join(named.select(list(SHAPE)), on=list(SHAPE), how="anti", nulls_equal=True)
 
 
 def _columns(node: Node) -> tuple[object, ...]:

@@ -36,6 +36,12 @@ STREAM: Schema = {
     "span_ns": pl.Int64, "gap_ns": pl.Int64, "idle": pl.Float64,
 }  # fmt: skip
 
+# Why collectors leave out the kernels of a graph, from public reports.
+_WHY = (
+    "device activity was off, the graphs were instantiated before the collector started, its buffers overflowed, "
+    "or its version does not see into graphs"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -202,7 +208,7 @@ def _device_problems(process: Process, name: str, launched: pl.DataFrame, kernel
     bare = launched.filter(pl.col("correlation").is_not_null())["launch"].n_unique() and not kernels.height
     if bare and graph_launches(process.calls).height:
         problems.append(
-            Problem(Code.KERNELS_MISSING, "graphs were launched, and the trace holds none of their kernels", name)
+            Problem(Code.KERNELS_MISSING, f"graphs were launched, and the trace holds none of their kernels: {_WHY}", name)
         )
     return problems
 

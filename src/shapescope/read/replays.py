@@ -37,6 +37,7 @@ REPLAY: Schema = {
     "launch": pl.Int64,
     "step": pl.Int64,
     "span": pl.String,
+    "around": pl.String,
     "group": pl.Int64,
     "segment": pl.Int64,
     "pid": pl.String,
@@ -94,8 +95,13 @@ def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl
     step = _step_of(steps, found)
     alone = spans.height + np.arange(found.height)
     by_span = pl.Series(-1 - np.where(span >= 0, span, alone), dtype=pl.Int64)
+    own = process.spans.filter(~pl.col("name").str.starts_with("ProfilerStep#"))
     return (
-        found.with_columns(picked(spans["name"], span).alias("span"), picked(steps["step"], step).alias("step"))
+        found.with_columns(
+            picked(spans["name"], span).alias("span"),
+            picked(own["name"], innermost(own, found)).alias("around"),
+            picked(steps["step"], step).alias("step"),
+        )
         .with_columns(group=pl.coalesce("step", by_span))
         .with_columns(segment=pl.int_range(pl.len(), dtype=pl.Int64).over("group"))
         .pipe(shaped, {**REPLAY, "correlation": pl.Int64})

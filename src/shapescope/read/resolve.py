@@ -53,6 +53,7 @@ def executions(assembly: Assembly) -> tuple[pl.DataFrame, pl.DataFrame]:
         execution=pl.struct("part", pl.col("launch").min().over("part", "group")).rank("dense")
     ).with_columns(execution=pl.col("execution").cast(pl.Int64) - 1)
     captured = _captured(assembly)
+    serving = serving_windows(assembly)
     texts = {(part, step): text for part, step, text in assembly.steps.select("part", "step", "text").iter_rows()}
     groups = (
         replays.group_by("execution")
@@ -64,34 +65,55 @@ def executions(assembly: Assembly) -> tuple[pl.DataFrame, pl.DataFrame]:
     for execution, part, run, rank, step, span, launches in groups.iter_rows():
         text = texts.get((part, step))
         said = parse_step(text) if text else None
-        candidates = captured.get((run, rank), []) or _placeless(captured, run, rank)
-        label, real, how = _resolved(said, _recorded(span) or own[part], candidates, launches)
+        fit = [captured[window] for window in serving.get((run, rank), ()) if window in captured]
+        label, real, how = _resolved(said, _recorded(span) or own[part], fit, launches)
         rows.append((execution, part, step, real, how, run, rank, *label_columns(label), None))
     return pl.DataFrame(rows, schema=EXECUTION, orient="row"), replays
 
 
-def _captured(assembly: Assembly) -> dict[tuple[int, int], list[Captured]]:
-    """The captured shapes of each run and rank."""
-    held = assembly.captured.group_by("window").agg(segments=pl.col("segment").n_unique())
-    rows = assembly.windows.join(held, on="window", how="left", maintain_order="left")
-    found: dict[tuple[int, int], list[Captured]] = {}
-    for window, run, rank, segments in rows.select(
-        "window", "run", "rank", pl.col("segments").fill_null(0)
-    ).iter_rows():
-        if (label := assembly.labels[window]).size is not None:
-            found.setdefault((run, rank), []).append(Captured(label, segments))
+def serving_windows(assembly: Assembly) -> dict[tuple[int, int], tuple[int, ...]]:
+    """The captures (numbers of windows) that the replays of each run and rank can be of: those of the same rank.
+
+    For a replay that nothing places in a world, the captures that nothing places either; where a run replays in one place
+    only, and only one side has a known place, all its captures if they are of one. Never two captures of one key.
+    """
+    places = assembly.replays.select("run", "rank").unique(maintain_order=True).rows()
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    for run, rank in places:
+        windows = assembly.windows.filter(pl.col("run") == run)
+        own = windows.filter(pl.col("rank") == rank)
+        if own.is_empty():
+            lone = sum(other == run for other, _ in places) == 1
+            own = _placeless(windows, rank, lone)
+        found[run, rank] = tuple(own["window"])
     return found
 
 
-def _placeless(captured: dict[tuple[int, int], list[Captured]], run: int, rank: int) -> list[Captured]:
-    """For a replay that nothing places in a world: the captures that nothing places either, if no two are of one key.
+def _placeless(windows: pl.DataFrame, rank: int, lone: bool) -> pl.DataFrame:
+    """A run's captures that may be of the rank of a replay, though no rank says so."""
+    known = windows.filter(pl.col("rank") >= 0)
+    others = windows.filter(pl.col("rank") < 0)
+    if rank < 0 and known.is_empty():
+        found = others
+    elif lone and rank < 0 and others.is_empty() and known["rank"].n_unique() == 1:
+        found = known
+    elif lone and known.is_empty():
+        found = others
+    else:
+        return windows.clear()
+    keys = [name for name in SHAPE if name != "rank"]
+    return windows.clear() if found.select(keys).is_duplicated().any() else found
 
-    They may be of the same process, and then tell its sizes; were there two of one key, it would be of one rank or the other.
-    """
-    if rank >= 0:
-        return []
-    found = [one for (its_run, its_rank), ones in captured.items() if its_run == run and its_rank < 0 for one in ones]
-    return found if len({one.label for one in found}) == len(found) else []
+
+def _captured(assembly: Assembly) -> dict[int, Captured]:
+    """The captured shapes with a size, by window."""
+    held = assembly.captured.group_by("window").agg(segments=pl.col("segment").n_unique())
+    rows = assembly.windows.join(held, on="window", how="left", maintain_order="left")
+    return {
+        window: Captured(assembly.labels[window], segments)
+        for window, segments in rows.select("window", pl.col("segments").fill_null(0)).iter_rows()
+        if assembly.labels[window].size is not None
+    }
 
 
 def _recorded(span: str | None) -> Label | None:

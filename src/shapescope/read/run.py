@@ -22,7 +22,7 @@ from shapescope.read.folder import RunFolder, run_folders
 from shapescope.read.foreign import details_hints
 from shapescope.read.frames import empty
 from shapescope.read.kernels import KERNELS, Namer, grouped, kernels_by_launch
-from shapescope.read.nodes import node_rows
+from shapescope.read.nodes import node_rows, of_nameless
 from shapescope.read.part import Part, read_file
 from shapescope.read.problem import Problem
 from shapescope.read.replayed import replayed_kernels
@@ -37,7 +37,8 @@ class Run:
 
     Ranks are numbers; a negative rank is one that nothing names (`rank_name` spells it). `assembly`, `replayed` and
     `executions` are the full frames behind the tables, for analyses; `recorded` are the manifests' rows, each with the
-    number of its run.
+    number of its run; `nodes` are the graphs' own kernel lists. `asked` names the replays that were given beside the path,
+    none where none was.
     """
 
     path: Path
@@ -46,11 +47,13 @@ class Run:
     parts: tuple[Part, ...]
     warnings: tuple[Problem, ...]
     assembly: Assembly
+    nodes: pl.DataFrame
     replayed: pl.DataFrame
     executions: pl.DataFrame
     kernel_rows: pl.DataFrame
     shape_rows: pl.DataFrame
     check_rows: pl.DataFrame
+    asked: tuple[str, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -83,22 +86,30 @@ def _shown(rows: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
     return rows.select(*columns, *(["run"] if rows["run"].n_unique() > 1 else []))
 
 
-def open_run(path: Path | str, *, stacks: bool = False, namer: Namer | None = None) -> Run:
+def open_run(
+    path: Path | str, *, replays: Sequence[Path] = (), stacks: bool = False, namer: Namer | None = None
+) -> Run:
     """Open a run folder, a folder of traces, or one trace file.
 
     `namer` fills the columns `class` and `family`, and counts families; without it they are null. `stacks` keeps the
-    Python stack of each launch. InputError: the path is missing, cannot be read, or is a file without a trace.
+    Python stack of each launch. `replays` are traces, or folders of them, that replay what the path captured: they count
+    as files of that run. InputError: a path is missing, cannot be read, or is a file without a trace; or replays were
+    given for a path of several runs.
     """
     path = Path(path)
     folders = run_folders(path)
     top = path.parent if path.is_file() else path
-    parts = with_inferred_sizes(_read(folders, top, stacks))
-    if path.is_file():
-        _refuse_unreadable(path, [part for _, _, part in parts])
+    asked = [file for given in replays for folder in run_folders(given) for file in folder.traces]
+    if asked and len(folders) > 1:
+        raise InputError(f"{path} holds {len(folders)} runs, and a replay is of one", "Name the folder of one run.")
+    parts = with_inferred_sizes(_read(folders, top, stacks, asked))
+    for given in (path, *replays):
+        if given.is_file():
+            _refuse_unreadable(given, [part for _, _, part in parts if part.path.samefile(given)])
     assembly = assemble(parts)
     replayed, executions = replayed_kernels(assembly)
     nodes, node_files = node_rows(folders, top, assembly)
-    kernels = kernels_by_launch(assembly, replayed, nodes, namer)
+    kernels = kernels_by_launch(assembly, replayed, of_nameless(nodes, assembly), namer)
     each = tuple(part for _, _, part in parts)
     files = _files(assembly, executions, node_files, top)
     recorded = pl.concat([empty(RECORDED), *(_recorded(folder, assembly, run) for run, folder in enumerate(folders))])
@@ -113,23 +124,40 @@ def open_run(path: Path | str, *, stacks: bool = False, namer: Namer | None = No
             folder_problems(folders, top, each, assembly, executions=executions, shapes=table, whole=path.is_dir())
         ),
         assembly=assembly,
+        nodes=nodes,
         replayed=replayed,
         executions=executions,
         kernel_rows=kernels,
         shape_rows=table,
         check_rows=check_rows(each, assembly),
+        asked=tuple(dict.fromkeys(_name(file, top) for file in asked)),
     )
 
 
-def _read(folders: Sequence[RunFolder], top: Path, stacks: bool) -> list[tuple[int, str, Part]]:
+def _read(
+    folders: Sequence[RunFolder], top: Path, stacks: bool, asked: Sequence[Path]
+) -> list[tuple[int, str, Part]]:
+    """Every part of every file, each file once; `asked` are those beside the first run's own."""
     found = []
     for number, folder in enumerate(folders):
         stated = {path: details_hints(path) for path in {file.parent for file in folder.traces}}
         for file in folder.traces:
-            name = file.relative_to(top).as_posix()
+            name = _name(file, top)
             parts = read_file(file, name, stated=stated[file.parent].get(file.name), stacks=stacks)
             found += [(number, name, part) for part in parts]
+    known = {name for _, name, _ in found}
+    for file in dict.fromkeys(asked):
+        if (name := _name(file, top)) not in known:
+            found += [(0, name, part) for part in read_file(file, name, stacks=stacks)]
     return found
+
+
+def _name(file: Path, top: Path) -> str:
+    """How a file is called: relative to what was opened, or in full where it lies elsewhere."""
+    if file.is_relative_to(top):
+        return file.relative_to(top).as_posix()
+    whole, root = file.resolve(), top.resolve()
+    return whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.as_posix()
 
 
 def _refuse_unreadable(path: Path, parts: Sequence[Part]) -> None:

@@ -30,6 +30,7 @@ LAUNCH: Schema = {
     "work": pl.String,
     "api": pl.String,
     "op": pl.String,
+    "op_call": pl.Int64,
     "dims": pl.String,
     "types": pl.String,
     "strides": pl.String,
@@ -82,6 +83,7 @@ def captured_launches(
         described = inside.with_columns(
             kernel="name",
             op="name",
+            op_call=pl.int_range(pl.len(), dtype=pl.Int64),
             api=pl.lit(None, pl.String),
             stream=pl.lit(None, pl.Int64),
             dims_source=pl.lit("op"),
@@ -149,6 +151,8 @@ def with_calls(device: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
     """Add `op`, its dims and types, and `dims_source`: the innermost op on the same thread whose interval encloses.
 
+    `op_call` numbers the calls: kernels that one call launched share it.
+
     `dims_source` is `op` where the External id names the same op, `op-by-time` where no id can confirm it,
     `op-by-time-not-id` where the id names another, `span` where a recorder's span stands for an op; null, like all the
     rest, where nothing encloses the launch.
@@ -165,9 +169,9 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
         .then(pl.lit("op"))
         .otherwise(pl.lit("op-by-time-not-id"))
     )
+    calls = pl.Series("op_call", found, dtype=pl.Int64)
     named = picked(process.ops["name"], found).alias("op")
-    described_launches = launches.with_columns(named, *described).with_columns(dims_source=confirmed)
-    return with_call_spans(described_launches, process, found)
+    return launches.with_columns(named, calls.set(calls < 0, None), *described).with_columns(dims_source=confirmed)
 
 
 def with_modules(launches: pl.DataFrame, process: Process, *, stacks: bool = False) -> pl.DataFrame:
