@@ -24,7 +24,6 @@ class Code(StrEnum):
     NO_GRAPH_LAUNCH = "no-graph-launch"
     NO_CAPTURE = "no-capture"
     SIZE_UNKNOWN = "size-unknown"
-    REAL_SIZE_UNKNOWN = "real-size-unknown"
     GRAPHS_DIFFER = "graphs-differ"
     IDLE_UNRELIABLE = "idle-unreliable"
     ABOVE_LARGEST_SIZE = "above-largest-size"

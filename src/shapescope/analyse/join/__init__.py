@@ -22,21 +22,24 @@ import polars as pl
 from shapescope.analyse.join.account import Scope, account, incomplete_streams, warnings
 from shapescope.analyse.join.evidence import captured_launches
 from shapescope.analyse.join.matching import matched
-from shapescope.analyse.join.rows import JOIN, MORE, STATUSES, join_rows
+from shapescope.analyse.join.rows import JOIN, STATUSES, join_rows, joined_kernels
 from shapescope.read.problem import Problem
 from shapescope.read.run import Run
 
-__all__ = ["JOIN", "MORE", "STATUSES", "JoinResult", "join"]
+__all__ = ["JOIN", "STATUSES", "JoinResult", "join"]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
-    """`rows` have the columns `JOIN`, and `MORE` for analyses; times ns, missing is null. `partial`: not all could be told.
+    """`rows` have the columns `JOIN`; times ns, missing is null. `partial`: the question was answered in part only.
 
-    `streams` are those of the replays; where kernels are missing, their idle share is unknown, and null.
+    `kernels` are the replayed kernels for other analyses: as `Run.replayed`, with op, dims, module .. of their launches
+    where these are sure, and `status`. `streams` are those of the replays; where kernels are missing, how idle a stream
+    was is unknown, and null.
     """
 
     rows: pl.DataFrame
+    kernels: pl.DataFrame
     streams: pl.DataFrame
     summary: Mapping[str, Any]
     warnings: tuple[Problem, ...]
@@ -48,11 +51,13 @@ def join(run: Run) -> JoinResult:
     scope = Scope.of(run)
     captured = captured_launches(run)
     found = matched(scope.replayed, scope.launches, scope.executions, captured, run.assembly)
-    rows = join_rows(run, scope.replayed, captured, found)
-    counted = account(run, scope, rows, found)
-    told, partial = warnings(run, scope, rows, found)
+    kernels = joined_kernels(run, scope.replayed, captured, found)
+    rows = join_rows(run, kernels, captured, found)
+    counted = account(scope, rows, found)
+    told, partial = warnings(run, scope, found)
     return JoinResult(
         rows=rows,
+        kernels=kernels,
         streams=incomplete_streams(run, scope, counted),
         summary=counted.summary,
         warnings=tuple(dict.fromkeys([*run.warnings, *told])),

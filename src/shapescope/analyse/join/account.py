@@ -14,6 +14,7 @@ from shapescope.read.assembly import rank_name
 from shapescope.read.classify import Role
 from shapescope.read.problem import Code, Problem
 from shapescope.read.resolve import executions as with_executions
+from shapescope.read.resolve import serving_windows
 from shapescope.read.run import STREAMS, Run
 
 _TRUSTED = ("exact", "aligned")
@@ -35,12 +36,16 @@ class Scope:
 
     @classmethod
     def of(cls, run: Run) -> Scope:
-        parts = run.assembly.parts.filter(pl.col("role").is_in([Role.REPLAY, Role.EAGER]) | pl.col("evidence").is_null())
+        parts = run.assembly.parts.filter(
+            pl.col("role").is_in([Role.REPLAY, Role.EAGER]) | pl.col("evidence").is_null()
+        )
         if run.asked:
             parts = parts.filter(pl.col("file").is_in(run.asked))
         mine = pl.col("part").is_in(parts["part"].implode())
         _, replays = with_executions(run.assembly)
-        launches = replays.filter(mine).select("part", "file", "launch", "execution", "step", "around", position="segment")
+        launches = replays.filter(mine).select(
+            "part", "file", "launch", "execution", "step", "around", position="segment"
+        )
         counts = run.replayed.group_by("part", "launch").agg(kernels=pl.len().cast(pl.Int64))
         launches = (
             launches.join(counts, on=["part", "launch"], how="left", maintain_order="left")
@@ -66,7 +71,7 @@ class Account:
     lacking: pl.DataFrame
 
 
-def account(run: Run, scope: Scope, rows: pl.DataFrame, found: Matched) -> Account:
+def account(scope: Scope, rows: pl.DataFrame, found: Matched) -> Account:
     """Count rows and times, complete launches, eager steps, and padded slots."""
     replayed = rows.filter(pl.col("seq_replay").is_not_null())
     trusted = replayed.filter(pl.col("status").is_in(_TRUSTED))
@@ -77,7 +82,7 @@ def account(run: Run, scope: Scope, rows: pl.DataFrame, found: Matched) -> Accou
     recorded = pl.min_horizontal("kernels", "expected").sum()
     sized = scope.executions.filter(pl.col("size").is_not_null() & pl.col("real_size").is_not_null())
     replays = sized.filter(pl.col("resolved_by").is_in(["stated", "fits", "recorded"]))
-    slots, real = replays["size"].sum(), replays["real_size"].sum()
+    slots, real = int(replays["size"].sum()), int(replays["real_size"].sum())
     summary = {
         "kernels": replayed.height,
         "attributed": trusted.height,
@@ -98,7 +103,9 @@ def account(run: Run, scope: Scope, rows: pl.DataFrame, found: Matched) -> Accou
 def _expected(scope: Scope, found: Matched) -> pl.DataFrame:
     """Graph launches with the kernels that each should show: those captured, or as many as the fullest of its kind."""
     places = [(execution, place, count) for (execution, place), count in found.expected.items()]
-    told = pl.DataFrame(places, schema={"execution": pl.Int64, "position": pl.Int64, "captured": pl.Int64}, orient="row")
+    told = pl.DataFrame(
+        places, schema={"execution": pl.Int64, "position": pl.Int64, "captured": pl.Int64}, orient="row"
+    )
     shape = ("run", "rank", "runner", "phase", "size", "unit", "variant")
     launches = scope.launches.join(told, on=["execution", "position"], how="left", maintain_order="left")
     launches = launches.join(scope.executions.select("execution", *shape, "kind"), on="execution", how="left")
@@ -119,10 +126,15 @@ def incomplete_streams(run: Run, scope: Scope, counted: Account) -> pl.DataFrame
     return streams.with_columns(idle=pl.when(~lacking).then("idle")).select(STREAMS)
 
 
-def warnings(run: Run, scope: Scope, rows: pl.DataFrame, found: Matched) -> tuple[list[Problem], bool]:
+def warnings(run: Run, scope: Scope, found: Matched) -> tuple[list[Problem], bool]:
     """What must be said, and whether any of it means that the question was answered in part only."""
-    grave = [*_nothing_to_join(run, scope), *_ranks(run, scope), *_sizes(scope), *_strangers(scope, found)]
-    grave += [problem for problem in _kernelless(scope)]
+    grave = [
+        *_nothing_to_join(run, scope),
+        *_ranks(run, scope),
+        *_sizes(scope),
+        *_strangers(scope, found),
+        *_kernelless(scope),
+    ]
     return [*grave, *_eager(run, scope), *_lacking(scope, found)], bool(grave)
 
 
@@ -136,8 +148,6 @@ def _nothing_to_join(run: Run, scope: Scope) -> Iterator[Problem]:
 
 def _ranks(run: Run, scope: Scope) -> Iterator[Problem]:
     """Ranks that replay, and of which nothing was captured; the graphs of another rank do not stand in."""
-    from shapescope.read.resolve import serving_windows
-
     pools = serving_windows(run.assembly)
     replaying = scope.executions.select("run", "rank").unique(maintain_order=True)
     lacking = [rank for place in replaying.iter_rows() for rank in place[1:] if not pools.get(place)]

@@ -63,10 +63,11 @@ def optimal(left: Codes, right: Codes, *, replacing: bool) -> Optimal | None:
     return None
 
 
-def equal(left: Codes, right: Codes | int) -> Mask:
+def equal(left: Codes, right: Codes) -> Mask:
     """Where two codes may be of one thing."""
-    unknown = ((left == UNNAMED) & (np.asarray(right) >= UNNAMED)) | ((np.asarray(right) == UNNAMED) & (left >= UNNAMED))
-    return (left == right) | unknown
+    unknown = ((left == UNNAMED) & (right >= UNNAMED)) | ((right == UNNAMED) & (left >= UNNAMED))
+    same: Mask = (left == right) | unknown
+    return same
 
 
 def _from_table(left: Codes, right: Codes, replacing: bool) -> Optimal:
@@ -88,7 +89,7 @@ def _table(left: Codes, right: Codes, replacing: bool) -> npt.NDArray[np.int32]:
     columns = np.arange(len(right) + 1, dtype=np.int32)
     table[0] = columns
     unequal = 1 if replacing else 2
-    for row, code in enumerate(left.tolist()):
+    for row, code in enumerate(left[:, None]):
         best = table[row] + 1
         np.minimum(best[1:], table[row, :-1] + np.where(equal(right, code), 0, unequal), out=best[1:])
         # A step to the right costs one: take the running minimum with that slope.

@@ -81,7 +81,9 @@ def certain_by_streams(found: Certain, kernels: Codes, launches: Codes, streams:
         merged = certain[rows]
         told = np.where(merged, info[first[rows]], -1)
         own_told = np.where(own.certain, info[places[own.first]] if len(places) else -1, -1)
-        agreed = np.array([(row, said) in allowed for row, said in zip(rows.tolist(), told.tolist(), strict=True)], bool)
+        agreed = np.array(
+            [(row, said) in allowed for row, said in zip(rows.tolist(), told.tolist(), strict=True)], bool
+        )
         certain[rows] = np.where(own.certain, ~merged | (told == own_told), merged & agreed & ~shared[rows])
         added = own.certain & ~merged
         first[rows[added]], last[rows[added]] = places[own.first[added]], places[own.last[added]]

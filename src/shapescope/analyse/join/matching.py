@@ -85,10 +85,10 @@ class _Captures:
         return [window for window in pool if self.labels[window][same] == label[same]]
 
     def paired(self, kernels: range, launches: range) -> Pairing:
-        rows = self.kernels.rows(np.arange(kernels.start, kernels.stop))
+        rows = self.kernels.rows(kernels)
         key = (launches, b"".join(column.tobytes() for column in _compared(rows)))
         if key not in self._known:
-            self._known[key] = pair(rows, self.launches.rows(np.arange(launches.start, launches.stop)))
+            self._known[key] = pair(rows, self.launches.rows(launches))
         return self._known[key]
 
     def tried(self, window: int, pieces: Sequence[range]) -> _Tried:
@@ -114,7 +114,7 @@ def matched(
     """
     captures = _Captures(replayed, captured, assembly)
     count = replayed.height
-    found = Matched(np.full(count, Sure.MISSING, np.int8), *(np.full(count, -1) for _ in range(4)))
+    found = Matched(np.full(count, Sure.MISSING, np.int8), _none(count), _none(count), _none(count), _none(count))
     pieces = _pieces(launches)
     columns = ("execution", "run", "rank", "resolved_by", "runner", "phase", "size", "unit", "variant")
     for execution, run, rank, how, *label in executions.select(columns).iter_rows():
@@ -124,6 +124,10 @@ def matched(
         if tried:
             _settle(found, execution, _nearest(tried, sized=label[2] is not None), captures)
     return found
+
+
+def _none(count: int) -> Codes:
+    return np.full(count, -1, np.int64)
 
 
 def _pieces(launches: pl.DataFrame) -> dict[int, list[range]]:

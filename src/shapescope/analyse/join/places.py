@@ -28,7 +28,8 @@ def exchanged(kernels: Codes, launches: Codes, launch: Codes, info: Codes) -> It
     """Kernels that changed places: (kernel, launch that gives its info, whether it is the only one).
 
     Where what is left over holds the same symbols on both sides, over the whole sequence or between two certain pairs,
-    a kernel is of one of the left launches of its symbol; if these all give the same info, that is its.
+    a kernel is of one of the left launches of its symbol; if these all give the same info, that is its. One alone did not
+    change places with anything: it may as well be another kernel of that name.
     """
     rows = np.flatnonzero(launch < 0)
     places = np.setdiff1d(np.arange(len(launches)), launch)
@@ -40,6 +41,8 @@ def exchanged(kernels: Codes, launches: Codes, launch: Codes, info: Codes) -> It
             if gap and _same_bag(kernels[gap.start : gap.stop], launches[beside.start : beside.stop])
         ]
     for gap, beside in stretches:
+        if len(gap) < 2:
+            continue
         by_symbol = _by_symbol(launches, beside)
         for row in gap.tolist():
             own = by_symbol[int(kernels[row])]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from shapescope.analyse.join.alignment import Codes
 from shapescope.analyse.join.matching import Matched
 from shapescope.analyse.join.pairing import Sure
-from shapescope.analyse.names import name_frame
 from shapescope.read.frames import Schema, shaped
 from shapescope.read.run import Run
 
@@ -37,78 +37,48 @@ JOIN: Schema = {
     "candidates": pl.List(CANDIDATE),
 }
 """The columns of the interface. `seq_replay` counts within a graph launch, `seq_capture` within a segment."""
-MORE: Schema = {
-    "class": pl.String,
-    "family": pl.String,
-    "phase": pl.String,
-    "unit": pl.String,
-    "op_call": pl.Int64,
-    "concrete_inputs": pl.String,
-    "strides": pl.String,
-    "source": pl.String,
-    "context_len": pl.Int64,
-    "complete": pl.Boolean,
-    "flag": pl.String,
-    "device": pl.Int64,
-    "ts": pl.Int64,
-    "dur": pl.Int64,
-}
-"""What analyses need besides: `ts` and `dur` are the replayed kernel's own, as the trace says."""
 STATUSES = tuple(sure.name.lower() for sure in Sure)
 _LENT = ("op", "op_call", "dims", "types", "strides", "concrete_inputs", "module", "stack")
+_SHOWN = ("runner", "phase", "size", "unit", "variant")
 _MOST_CANDIDATES = 8
 
 
-def join_rows(run: Run, replayed: pl.DataFrame, captured: pl.DataFrame, found: Matched) -> pl.DataFrame:
-    """All rows, as `JOIN` and `MORE`: replayed kernels in the order of `replayed`, then what no replay shows."""
-    kernels = _kernels(run, replayed, captured, found)
-    rows = pl.concat([shaped(kernels, {**JOIN, **MORE}), shaped(_unseen(run, replayed, captured, found), {**JOIN, **MORE})])
-    names = name_frame(rows["kernel"]).select("kernel", "class", "family")
-    return shaped(rows.drop("class", "family").join(names, on="kernel", how="left", maintain_order="left"), {**JOIN, **MORE})
+def joined_kernels(run: Run, replayed: pl.DataFrame, captured: pl.DataFrame, found: Matched) -> pl.DataFrame:
+    """`replayed` with what each kernel's launch knows, in place of what the replay itself shows, where a pairing is trusted.
 
-
-def _kernels(run: Run, replayed: pl.DataFrame, captured: pl.DataFrame, found: Matched) -> pl.DataFrame:
-    texts = run.assembly.steps.select("part", "step", "text").unique(["part", "step"])
-    base = replayed.drop("kind").join(texts, on=["part", "step"], how="left", maintain_order="left")
-    window = _numbers(found.window)
+    Besides: `status`, `candidates`, `seq_capture`, `segment` of the capture, and the labels of the captured shape.
+    """
+    window, source = _numbers(found.window), _numbers(found.source)
     shown = run.assembly.windows.select("window", *_SHOWN)
     told = pl.DataFrame({"window": window}).join(shown, on="window", how="left", maintain_order="left")
-    source, launch = _numbers(found.source), _numbers(found.launch)
+    known, trusted = window.is_not_null(), source.is_not_null()
     lent = {name: captured[name].gather(source) for name in _LENT}
-    known = window.is_not_null()
-    return base.select(
-        *("rank", "launch", "real_size", "kernel", "stream", "time_ns", "complete", "flag", "device", "ts", "dur"),
-        replay_file="file",
-        step="text",
-        seq_replay="seq_launch",
-        seq_capture=captured["place"].gather(launch),
-        segment=pl.coalesce(_numbers(found.segment), pl.col("position")),
+    return replayed.with_columns(
         **{name: pl.when(known).then(told[name]).otherwise(pl.col(name)) for name in _SHOWN},
+        **{name: pl.when(trusted).then(values).otherwise(pl.col(name)) for name, values in lent.items()},
         **{name: pl.coalesce(pl.col(name), captured[name].gather(source)) for name in ("grid", "block")},
-        **lent,
+        segment=pl.coalesce(_numbers(found.segment), pl.col("position")),
+        seq_capture=captured["place"].gather(_numbers(found.launch)),
         status=pl.Series([STATUSES[sure] for sure in found.sure.tolist()], dtype=pl.String),
         candidates=_candidates(captured, found, replayed.height),
-    ).pipe(_with_source, run, replayed)
-
-
-_SHOWN = ("runner", "phase", "size", "unit", "variant")
-
-
-def _with_source(rows: pl.DataFrame, run: Run, replayed: pl.DataFrame) -> pl.DataFrame:
-    """`source` and `context_len`: the recorder's own replays say whether their inputs were dummies; others are serving."""
-    evidence = run.assembly.parts.select("part", "evidence")
-    ours = replayed.select("part").join(evidence, on="part", how="left", maintain_order="left")["evidence"] == "replay"
-    keys = ["rank", *_SHOWN]
-    timed = run.shape_rows.select(*keys, "time_source", "context_len").unique(keys)
-    rows = rows.join(timed, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    own = ours.fill_null(value=False)
-    return rows.with_columns(
-        source=pl.when(own).then(pl.coalesce("time_source", pl.lit("replay"))).otherwise(pl.lit("replay")),
-        context_len=pl.when(own).then("context_len"),
     )
 
 
-def _numbers(codes: object) -> pl.Series:
+def join_rows(run: Run, kernels: pl.DataFrame, captured: pl.DataFrame, found: Matched) -> pl.DataFrame:
+    """All rows of the join as `JOIN`: `joined_kernels` without what is not trusted, then launches that no replay shows."""
+    texts = run.assembly.steps.select("part", "step", "text").unique(["part", "step"])
+    told = kernels.join(texts, on=["part", "step"], how="left", maintain_order="left")
+    trusted = pl.col("status").is_in(["exact", "aligned"])
+    told = told.with_columns(
+        *(pl.when(trusted).then(pl.col(name)).alias(name) for name in _LENT),
+        replay_file="file",
+        step="text",
+        seq_replay="seq_launch",
+    )
+    return pl.concat([shaped(told, JOIN), shaped(_unseen(run, captured, found), JOIN)])
+
+
+def _numbers(codes: Codes) -> pl.Series:
     """Row numbers, null where there is none."""
     series = pl.Series(codes, dtype=pl.Int64)
     return series.set(series < 0, None)
@@ -127,7 +97,7 @@ def _candidates(captured: pl.DataFrame, found: Matched, count: int) -> pl.Series
     return pl.Series("candidates", listed, dtype=pl.List(CANDIDATE))
 
 
-def _unseen(run: Run, replayed: pl.DataFrame, captured: pl.DataFrame, found: Matched) -> pl.DataFrame:
+def _unseen(run: Run, captured: pl.DataFrame, found: Matched) -> pl.DataFrame:
     """Launches of a graph that a file replays, none of whose replays there shows a kernel of them."""
     place = dict(run.executions.select("execution", "part").iter_rows())
     never: dict[int, set[int]] = {}

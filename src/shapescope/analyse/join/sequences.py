@@ -24,7 +24,9 @@ _COPIES = {"memcpy": MEMCPY, "memset": MEMSET, "copy": MEMCPY, "fill": MEMSET}
 _LOW_32 = 0xFFFFFFFF
 
 # Kernel classes that an op of another class of this list never launches, but for those it is made of.
-_DISTINCT = frozenset({"gemm", "attention", "norm", "rope", "embedding", "sampling", "conv", "collective", "moe_routing"})
+_DISTINCT = frozenset(
+    {"gemm", "attention", "norm", "rope", "embedding", "sampling", "conv", "collective", "moe_routing"}
+)
 _MADE_OF = {
     "attention": frozenset({"gemm", "rope", "moe_routing"}),
     "conv": frozenset({"gemm"}),
@@ -38,7 +40,8 @@ _MADE_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """One side's rows as codes, row by row: `name` (-1: none; copies and fills below), `grid`, `block`, `stream`, `node` (-1: unknown).
+    """One side's rows as codes, row by row: `name` (-1: none; copies and fills below), `grid`, `block`, `stream`, `node`
+    (-1: unknown).
 
     `texts` are the rows' (work, kernel, op), for a closer look at single pairs. `info` numbers what a launch gives to
     its kernel, its op, dims, types and module; -1 for replayed kernels.
@@ -52,11 +55,11 @@ class Coded:
     info: Codes
     texts: Sequence[tuple[str | None, str | None, str | None]]
 
-    def rows(self, rows: Codes) -> Coded:
-        """The codes of some rows."""
+    def rows(self, rows: range) -> Coded:
+        """The codes of a stretch of rows."""
+        of = slice(rows.start, rows.stop)
         return Coded(
-            *(column[rows] for column in (self.name, self.grid, self.block, self.stream, self.node, self.info)),
-            texts=[self.texts[row] for row in rows.tolist()],
+            self.name[of], self.grid[of], self.block[of], self.stream[of], self.node[of], self.info[of], self.texts[of]
         )
 
     def __len__(self) -> int:
