@@ -40,9 +40,20 @@ def certainty(kernels: Codes, launches: Codes, info: Codes) -> Certain | None:
     together = optimal(kernels, launches, replacing=True)
     if together is None:
         return None
+    if _replaced(kernels, launches):
+        return _summed(together.left, together.right, together.loose, info, common)
     left = np.concatenate([apart.left, together.left])
     right = np.concatenate([apart.right, together.right])
     return _summed(left, right, apart.loose | together.loose, info, common)
+
+
+def _replaced(kernels: Codes, launches: Codes) -> bool:
+    """Whether kernels bear other names and nothing else happened: as many as launches, strange ones only in between.
+
+    At either end strange kernels may have come before or after the graph's own, and some of these be missing.
+    """
+    strange = ~np.isin(kernels, launches)
+    return len(kernels) == len(launches) and bool(strange.any()) and not (strange[0] or strange[-1])
 
 
 def _summed(left: Codes, right: Codes, loose: Mask, info: Codes, common: int) -> Certain:
