@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,12 +50,12 @@ def console(no_color: bool = False, *, stderr: bool = False) -> Console:
     return Console(no_color=no_color or None, stderr=stderr, highlight=False, soft_wrap=False)
 
 
-def opened(path: Path) -> Run:
-    """Open a run, kernels named. Raises InputError."""
+def opened(path: Path, *, replays: Sequence[Path] = (), stacks: bool = False) -> Run:
+    """Open a run, kernels named, and with it replays of what it captured. Raises InputError."""
     from shapescope.analyse.names import name_frame
     from shapescope.read.run import open_run
 
-    return open_run(path, namer=name_frame)
+    return open_run(path, replays=replays, stacks=stacks, namer=name_frame)
 
 
 def emit(

@@ -23,6 +23,7 @@ class Code(StrEnum):
     NO_DEVICE_ACTIVITY = "no-device-activity"
     NO_GRAPH_LAUNCH = "no-graph-launch"
     NO_CAPTURE = "no-capture"
+    NOT_CAPTURED = "not-captured"
     SIZE_UNKNOWN = "size-unknown"
     GRAPHS_DIFFER = "graphs-differ"
     IDLE_UNRELIABLE = "idle-unreliable"

@@ -12,6 +12,7 @@ import polars as pl
 from shapescope.analyse import coverage as coverage_of
 from shapescope.analyse import diff as diff_of
 from shapescope.analyse import findings as findings_of
+from shapescope.analyse import join as join_of
 from shapescope.analyse import memory as memory_of
 from shapescope.analyse import rank_rows, roofline_rows, traffic
 from shapescope.analyse import ranks as ranks_of
@@ -42,6 +43,7 @@ KERNELS_SHOWN = {
     "op": (*_PLACE, "op", *_GROUPED),
     "module": (*_PLACE, "module", *_GROUPED),
 }
+JOIN_SHOWN = ("size", "launch", "seq_replay", "kernel", "time_ns", "op", "dims", "module", "status")
 SWITCHES_SHOWN = (
     "runner",
     "variant",
@@ -108,6 +110,15 @@ def kernels(run: Run, *, by: str = "launch", sizes: Sequence[int] | None = None)
 def check(run: Run) -> Result:
     """One row a file and key."""
     return _result("check", run, run.check())
+
+
+def join(run: Run) -> Result:
+    """One row a replayed kernel, then one a captured launch that no replay shows."""
+    found = join_of.join(run)
+    return _result(
+        "join", run, found.rows, summary=found.summary, warnings=found.warnings, partial=found.partial,
+        streams=[{**row, "rank": _rank(row["rank"])} for row in found.streams.iter_rows(named=True)],
+    )  # fmt: skip
 
 
 def switches(run: Run, kernels: pl.DataFrame | None = None, *, tiles: bool = False) -> Result:
@@ -191,9 +202,7 @@ def _result(command: str, run: Run, frame: pl.DataFrame, **more: Any) -> Result:
         run=str(run.path),
         columns=tuple(frame.columns),
         rows=[_plain(row) for row in frame.iter_rows(named=True)],
-        warnings=run.warnings,
-        partial=run.partial,
-        **more,
+        **{"warnings": run.warnings, "partial": run.partial, **more},
     )
 
 

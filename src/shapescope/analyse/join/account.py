@@ -133,6 +133,7 @@ def warnings(run: Run, scope: Scope, found: Matched) -> tuple[list[Problem], boo
         *_ranks(run, scope),
         *_sizes(scope),
         *_strangers(scope, found),
+        *_uncaptured(run, scope, found),
         *_kernelless(scope),
     ]
     return [*grave, *_eager(run, scope), *_lacking(scope, found)], bool(grave)
@@ -171,6 +172,19 @@ def _strangers(scope: Scope, found: Matched) -> Iterator[Problem]:
             f"{len(found.strange)} of {scope.executions.height} replays have too little in common with what was captured:"
             " another model, engine or configuration",
         )
+
+
+def _uncaptured(run: Run, scope: Scope, found: Matched) -> Iterator[Problem]:
+    """Replays of shapes that were not captured, of ranks that were."""
+    pools = serving_windows(run.assembly)
+    places = scope.executions.filter(pl.col("execution").is_in(list(found.uncaptured)))
+    lacking = places.filter(
+        pl.Series([bool(pools.get(place)) for place in places.select("run", "rank").iter_rows()], dtype=pl.Boolean)
+    )
+    if lacking.height:
+        shapes = lacking.select("phase", "size").unique(maintain_order=True).head(3).rows()
+        listed = ", ".join(f"{phase or 'unknown phase'} {size}" for phase, size in shapes)
+        yield Problem(Code.NOT_CAPTURED, f"{lacking.height} replays are of shapes that nothing here captured: {listed}")
 
 
 def _kernelless(scope: Scope) -> Iterator[Problem]:

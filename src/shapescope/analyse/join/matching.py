@@ -31,7 +31,8 @@ class Matched:
     (-1: none), the `window` and `segment` that its graph launch replays (-1: none, or several), and its candidates.
 
     `compared` tells of each stretch its execution, the launches it was compared with, and those that no kernel of it is of;
-    `strange` numbers the executions that can hardly be of what was captured, `expected` says how many kernels each graph
+    `strange` numbers the executions that can hardly be of what was captured, `uncaptured` those whose shape nothing here
+    captured; `expected` says how many kernels each graph
     launch (execution, its place there) should show, where a capture tells.
     """
 
@@ -43,6 +44,7 @@ class Matched:
     candidates: dict[int, tuple[int, ...]] = field(default_factory=dict)
     compared: list[tuple[int, range, tuple[int, ...]]] = field(default_factory=list)
     strange: set[int] = field(default_factory=set)
+    uncaptured: set[int] = field(default_factory=set)
     expected: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -123,6 +125,8 @@ def matched(
         tried = [captures.tried(window, pieces[execution]) for window in fitting or windows]
         if tried:
             _settle(found, execution, _nearest(tried, sized=label[2] is not None), captures)
+        else:
+            found.uncaptured.add(execution)
     return found
 
 
