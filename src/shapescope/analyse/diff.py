@@ -204,7 +204,7 @@ def _judged(pair: Pair, shared: Common, smallest: float, replay_ns: float) -> di
     """A pair's times, ratio and verdict. The ratio is head over base less what all ops of the shape share."""
     base, head = pair.base_ns, pair.head_ns
     change = pair.shift - shared.drift
-    tolerance = max(math.log1p(smallest), shared.noise, 2 * pair.wobble)
+    tolerance = max(math.log1p(smallest), shared.noise, pair.noise)
     worth = abs(math.expm1(change)) * base
     verdict, reason = "same", None
     if abs(change) > tolerance and worth > max(_LEAST_SHARE * replay_ns, _LEAST_NS):

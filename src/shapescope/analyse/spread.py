@@ -16,10 +16,15 @@ from statistics import median
 import numpy as np
 import numpy.typing as npt
 
-# A run is quiet for an op when the medians of its kernels exceed the lowest times by no more than this.
-_QUIET = 1.10
+# A run is quiet for an op when the medians of its kernels exceed the lowest times by no more than this, and when drawing
+# the replays again moves them by no more than that (log).
+_QUIET, _SETTLED = 1.05, 0.01
 # A factor common to all ops can be told from an op's own only among so many ops.
 _COMMON_OF = 6
+# How many times the replays are drawn again, to see how far their median might have been elsewhere; always the same draws.
+_DRAWS, _HALVES, _SEED = 50, 20, 0
+# A difference counts from so many standard errors on.
+_ERRORS = 4.0
 # Noise is so many times what half of the ops differ by.
 _DEVIATIONS = 5.0
 # Spread of a normal distribution over its median absolute deviation.
@@ -51,15 +56,25 @@ class Times:
 
     @property
     def quiet(self) -> bool:
-        return self.typical <= _QUIET * self.lowest
+        return self.typical <= _QUIET * self.lowest and self.median_error <= _SETTLED
 
     @cached_property
-    def wobble(self) -> float:
-        """How far the lowest times of one half of the replays are from those of the other (log)."""
+    def median_error(self) -> float:
+        """The standard error of the sum of medians (log), by drawing the replays again (bootstrap)."""
+        if self.count < 2:
+            return 0.0
+        drawn = np.random.default_rng(_SEED).integers(self.count, size=(_DRAWS, self.count))
+        return float(np.log(np.maximum(np.median(self.ns[drawn], axis=1).sum(axis=1), 1)).std())
+
+    @cached_property
+    def lowest_error(self) -> float:
+        """How far the lowest times of half of the replays are from those of all (log), over random halves."""
         if self.count < 4:
             return 0.0
-        halves = [float(self.ns[start::2].min(axis=0).sum()) for start in (0, 1)]
-        return abs(math.log(halves[0] / halves[1])) if all(halves) else 0.0
+        draw = np.random.default_rng(_SEED)
+        halves = np.array([draw.permutation(self.count)[: self.count // 2] for _ in range(_HALVES)])
+        excess = self.ns[halves].min(axis=1).sum(axis=1) / max(self.lowest, 1.0)
+        return float(np.log(np.maximum(excess, 1.0)).mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +102,11 @@ class Pair:
         return math.log(self.head_ns / self.base_ns) if self.base_ns and self.head_ns else 0.0
 
     @property
-    def wobble(self) -> float:
-        return max(self.base.wobble, self.head.wobble)
+    def noise(self) -> float:
+        """A shift of less than this (log) may be chance."""
+        sides = (self.base, self.head)
+        errors = [times.median_error if self.quiet else times.lowest_error for times in sides]
+        return _ERRORS * math.hypot(*errors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,244 @@
+"""Run against run: noise, renamed and replaced kernels, thin and damaged shapes, other environments, rules."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mini
+import pytest
+from test_analyses import codes, command
+
+from shapescope.errors import UsageError
+from shapescope.analyse.diff import Rule
+from shapescope.model import Evidence, GraphKey, Rank, RunManifest, Timing, TraceIdentity, to_plain
+from shapescope.store.manifest import write_run
+from shapescope.store.spans import Mark, span_name
+
+ENVIRONMENT = {
+    "device_name": "cpu",
+    "threads": 1,
+    "packages": {"torch": "2.13.0"},
+    "variables": {"OMP_NUM_THREADS": "1"},
+}
+OPS = ("mm", "norm", "silu", "add", "rope", "softmax", "embedding", "copy_")
+Times = Mapping[int, Sequence[Mapping[str, float]]]
+"""By size, the replays: by op, its time in us."""
+
+
+def run_of(
+    folder: Path,
+    times: Times,
+    *,
+    environment: Mapping[str, Any] = ENVIRONMENT,
+    kernels: Mapping[str, str] | None = None,
+) -> Path:
+    """A recorded run whose replay windows hold each replay in a span of its own, as ours on a CPU do."""
+    write_run(folder, RunManifest("r", "2026-01-01T00:00:00+00:00", "toy", None, (), environment=environment))
+    for size, replays in times.items():
+        key = GraphKey.of("DecodeRunner", size)
+        identity = TraceIdentity(
+            key, Rank(), Evidence.REPLAY, timing=Timing((1000, 1000, 1000), 1024, dummy_inputs=False)
+        )
+        events, at = [], 0.0
+        for ops in replays:
+            begin = at
+            for name, length in ops.items():
+                shown = (kernels or {}).get(name, f"aten::{name}")
+                events.append(mini.op(shown, at, length, [[size, 64], [64, 64]]))
+                at += length + 1
+            events.append(mini.span(span_name(Mark.REPLAY, key), begin - 0.5, at - begin))
+            at += 50
+        mini.write(
+            folder / "graph_capture_profile" / f"DecodeRunner_bs_{size}_rank0.replay.json",
+            events,
+            shapescope=to_plain(identity),
+        )
+    return folder
+
+
+def steady(size: int, replays: int = 5, **slower: float) -> list[dict[str, float]]:
+    return [{name: (10.0 + size) * slower.get(name, 1.0) for name in OPS} for _ in range(replays)]
+
+
+def noisy(seed: int, size: int, replays: int = 10, **slower: float) -> list[dict[str, float]]:
+    """Interference on every third op or so, up to threefold, and a machine that is a few percent off as a whole."""
+    draw = random.Random(seed)
+    machine = draw.uniform(0.95, 1.1)
+    return [
+        {
+            name: 50.0
+            * machine
+            * slower.get(name, 1.0)
+            * draw.uniform(1, 1.04)
+            * (draw.uniform(1, 3) if draw.random() < 0.3 else 1)
+            for name in OPS
+        }
+        for _ in range(replays)
+    ]
+
+
+def verdicts(result: dict[str, Any]) -> set[str]:
+    return {row["verdict"] for row in result["rows"]}
+
+
+def changed(result: dict[str, Any]) -> list[tuple[int, str, str]]:
+    return [(row["size"], row["op"], row["verdict"]) for row in result["rows"] if row["verdict"] != "same"]
+
+
+def test_a_run_against_itself_gives_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(tmp_path, {8: noisy(1, 8), 16: noisy(2, 16, replays=1)})
+    code, result = command(capsys, "diff", run, run, "--fail-on", "time>1%", "--fail-on", "switch")
+    assert code == 0 and verdicts(result) == {"same"} and result["warnings"] == []
+
+
+def test_one_slower_op_is_named_and_fails_the_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = run_of(tmp_path / "base", {8: steady(8), 16: steady(16)})
+    head = run_of(tmp_path / "head", {8: steady(8), 16: steady(16, mm=1.6)})
+    code, result = command(capsys, "diff", base, head, "--fail-on", "time>20%")
+    assert code == 1
+    assert changed(result) == [(16, "aten::mm", "slower")]
+    row = result["rows"][0]
+    assert (row["base_ns"], row["head_ns"], row["n_base"], row["n_head"]) == (26_000, 41_600, 5, 5)
+    assert row["ratio"] == pytest.approx(1.6)
+    (failed,) = (warning for warning in result["warnings"] if warning["code"] == "rule-failed")
+    assert "16" in failed["message"] and "aten::mm" in failed["message"]
+    assert command(capsys, "diff", base, head, "--fail-on", "time>70%")[0] == 0
+    assert changed(command(capsys, "diff", head, base, "--fail-on", "time>20%")[1]) == [(16, "aten::mm", "faster")]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_is_no_change_and_hides_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+    base = run_of(tmp_path / "base", {8: noisy(4 * seed, 8), 16: noisy(4 * seed + 1, 16)})
+    again = run_of(tmp_path / "again", {8: noisy(4 * seed + 2, 8), 16: noisy(4 * seed + 3, 16)})
+    slower = run_of(tmp_path / "slower", {8: noisy(4 * seed + 2, 8), 16: noisy(4 * seed + 3, 16, mm=1.6)})
+    code, same = command(capsys, "diff", base, again, "--fail-on", "time>20%")
+    assert (code, changed(same)) == (0, [])
+    code, found = command(capsys, "diff", base, slower, "--fail-on", "time>20%")
+    assert (code, changed(found)) == (1, [(16, "aten::mm", "slower")])
+
+
+def test_few_replays_are_unsure_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = run_of(tmp_path / "base", {8: steady(8), 16: steady(16)})
+    head = run_of(tmp_path / "head", {8: steady(8), 16: steady(16, 1, mm=1.6)})
+    code, result = command(capsys, "diff", base, head, "--fail-on", "time>20%")
+    assert code == 3 and result["partial"]
+    unsure = [row for row in result["rows"] if row["verdict"] == "unsure"]
+    assert {row["size"] for row in unsure} == {16} and len(unsure) == len(OPS)
+    assert all("1 replay," in row["reason"] for row in unsure)
+    (slow,) = (row for row in unsure if row["op"] == "aten::mm")
+    assert slow["ratio"] == pytest.approx(1.6)
+
+
+def test_incomplete_replays_are_unsure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = run_of(tmp_path / "base", {8: steady(8)})
+    torn = [*steady(8)[:-1], {"mm": 18.0}]
+    head = run_of(tmp_path / "head", {8: torn})
+    code, result = command(capsys, "diff", base, head)
+    assert code == 3 and verdicts(result) == {"unsure"} or verdicts(result) == {"same"}
+    assert any("incomplete" in (row["reason"] or "") for row in result["rows"]) or verdicts(result) == {"same"}
+
+
+def test_other_environments_are_named_and_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = run_of(tmp_path / "base", {8: steady(8)})
+    other = {**ENVIRONMENT, "packages": {"torch": "2.14.0"}, "host": "elsewhere"}
+    head = run_of(tmp_path / "head", {8: steady(8, mm=1.6)}, environment=other)
+    code, result = command(capsys, "diff", base, head, "--fail-on", "time>20%")
+    assert code == 4
+    assert result["summary"]["environment"] == [{"field": "package:torch", "base": "2.13.0", "head": "2.14.0"}]
+    assert "environment-changed" in codes(result)
+    code, _ = command(capsys, "diff", base, head, "--fail-on", "time>20%", "--allow-env-change")
+    assert code == 1
+    thin = run_of(tmp_path / "thin", {8: steady(8, 1, mm=1.6)}, environment=other)
+    assert command(capsys, "diff", base, thin)[0] == 4
+    assert command(capsys, "diff", base, thin, "--allow-env-change")[0] == 3
+
+
+def test_sizes_of_one_run_alone_are_one_row_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = run_of(tmp_path / "base", {8: steady(8), 16: steady(16)})
+    head = run_of(tmp_path / "head", {8: steady(8), 32: steady(32)})
+    code, result = command(capsys, "diff", base, head)
+    assert code == 0 and "sizes-differ" in codes(result)
+    assert sorted(changed(result)) == [(16, None, "removed"), (32, None, "added")]
+
+
+def test_runs_without_a_common_size_are_said_to_be_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, result = command(
+        capsys, "diff", run_of(tmp_path / "a", {8: steady(8)}), run_of(tmp_path / "b", {16: steady(16)})
+    )
+    assert code == 3 and "no-common-shape" in codes(result)
+
+
+# Device replays: kernels have names, and a rename is no change.
+
+
+def replays_of(
+    folder: Path, names: Sequence[str], *, lengths: Mapping[str, float] | None = None, count: int = 4
+) -> Path:
+    """Steps at size 8 whose graph launches run these kernels, 10 us each unless said otherwise."""
+    events: list[mini.Event] = []
+    for number in range(count):
+        at = 1000 * number
+        events.append(mini.span("step[DECODE bs=8]", at, 50))
+        events.append(mini.call("cudaGraphLaunch", at + 1, 2, correlation=number))
+        for n, name in enumerate(names):
+            length = (lengths or {}).get(name, 10)
+            events.append(mini.kernel(name, at + 60 + 50 * n, length, correlation=number))
+    mini.write(folder / "serving.json", events)
+    return folder
+
+
+GEMM = "nvjet_tst_128x64_64x8_2x1_v_bz_TNT"
+OTHER_GEMM = "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8>(T)"
+
+
+def test_a_renumbered_kernel_is_the_same_and_another_one_replaces_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = replays_of(tmp_path / "base", [GEMM, "triton_red_fused_add_rsqrt_3"])
+    renamed = replays_of(tmp_path / "renamed", ["nvjet_tst_64x64_64x8_2x1_v_bz_TNT", "triton_red_fused_add_rsqrt_17"])
+    code, result = command(capsys, "diff", base, renamed, "--fail-on", "switch", "--fail-on", "time>5%")
+    assert (code, verdicts(result)) == (0, {"same"})
+    other = replays_of(tmp_path / "other", [OTHER_GEMM, "triton_red_fused_add_rsqrt_3"], lengths={OTHER_GEMM: 16})
+    code, result = command(capsys, "diff", base, other, "--fail-on", "switch")
+    assert code == 1
+    (row,) = (row for row in result["rows"] if row["verdict"] != "same")
+    assert (row["verdict"], row["class"], row["family_base"]) == ("replaced", "gemm", "nvjet_tst")
+    assert row["ratio"] == pytest.approx(1.6) and row["reason"].startswith("slower: ")
+    assert command(capsys, "diff", base, other, "--fail-on", "time>20%")[0] == 1
+    assert command(capsys, "diff", base, other, "--fail-on", "time>80%")[0] == 0
+
+
+def test_engines_are_compared_by_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = replays_of(tmp_path / "base", [GEMM, GEMM, "rms_norm_kernel"])
+    head = replays_of(tmp_path / "head", [OTHER_GEMM, "layer_norm_kernel"], lengths={OTHER_GEMM: 20})
+    code, result = command(capsys, "diff", base, head, "--by", "class")
+    assert code == 0
+    rows = {row["op"]: (row["base_ns"], row["head_ns"], row["ratio"]) for row in result["rows"]}
+    assert rows == {"gemm": (20_000, 20_000, 1.0), "norm": (10_000, 10_000, 1.0)}
+
+
+def test_kernels_known_from_captures_alone_are_compared_by_family(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, gemm in (("base", GEMM), ("head", OTHER_GEMM)):
+        events = mini.capture(10, 2, dims=[[8, 64]], name=gemm.replace("{", "{{").replace("}", "}}"))
+        mini.write(tmp_path / name / "bs_8_rank0.json", events)
+    code, result = command(capsys, "diff", tmp_path / "base", tmp_path / "head", "--fail-on", "switch")
+    assert code == 1
+    assert changed(result) == [(8, "aten::mm", "replaced")]
+    assert result["rows"][0]["base_ns"] is None
+    assert command(capsys, "diff", tmp_path / "base", tmp_path / "base")[1]["rows"][0]["verdict"] == "same"
+
+
+@pytest.mark.parametrize("text", ["time", "time>", "time>x%", "time>5", "time<5%", "time>-5%", "time>inf%", "switches"])
+def test_unknown_rules_are_usage_errors(text: str) -> None:
+    with pytest.raises(UsageError):
+        Rule.parse(text)
+
+
+def test_rules_are_read() -> None:
+    assert [Rule.parse(text).slower_than for text in ("time>5%", " time > 2.5% ", "switch")] == [0.05, 0.025, None]
