@@ -24,9 +24,11 @@ _COMMON_OF = 6
 # How many times the replays are drawn again, to see how far their median might have been elsewhere; always the same draws.
 _DRAWS, _HALVES, _SEED = 50, 20, 0
 # A difference counts from so many standard errors on.
-_ERRORS = 4.0
-# Noise is so many times what half of the ops differ by.
-_DEVIATIONS = 5.0
+_ERRORS = 3.0
+# Noise is so many times what half of the ops differ by ..
+_DEVIATIONS = 4.0
+# .. of those ops that are this share of the replay: short ones vary more, and their own errors say so.
+_COUNTED_SHARE = 0.005
 # Spread of a normal distribution over its median absolute deviation.
 _NORMAL = 1.4826
 
@@ -124,7 +126,9 @@ def common(pairs: Sequence[Pair], bound: float) -> Common:
     """
     if len(pairs) < _COMMON_OF:
         return Common()
-    shifts = [pair.shift for pair in pairs]
+    total = sum(pair.base_ns for pair in pairs)
+    counted = [pair for pair in pairs if pair.base_ns >= _COUNTED_SHARE * total]
+    shifts = [pair.shift for pair in (counted if len(counted) >= _COMMON_OF else pairs)]
     drift = median(shifts)
     allowed = max(bound, *(_spread(pair) for pair in _longest(pairs)))
     drift = drift if abs(drift) <= allowed else 0.0
