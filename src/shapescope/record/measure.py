@@ -12,7 +12,7 @@ from shapescope.record.profiler import CaptureProfiler
 WARM_REPLAYS = 3
 DEFAULT_REPLAYS = 20
 # As many as tell a kernel's time from its noise when two runs are compared, and no more: each is as long a trace again.
-PROFILED_REPLAYS = 10
+PROFILED_REPLAYS = 20
 # On a CPU a replay shares its core with whoever else runs there. A thread that has rested is scheduled at once and for a
 # whole slice: measured on a machine at load 10, the slowest of ten replays fell from 8 times the fastest to 1.1 times.
 REST_SECONDS = 0.002

@@ -168,10 +168,7 @@ class CaptureProfiler:
         recording.started()
 
     def _open(self, recording: Recording) -> None:
-        recording.window = Window.of(self._detail_now(), self._activities(recording.evidence))
-        recording.discovering = recording.evidence is not Evidence.REPLAY  # its functions do not run then
-        if recording.discovering:
-            self._discovery.wrap()
+        recording.window = Window.of(self._detail_of(recording.evidence), self._activities(recording.evidence))
         if recording.window.start():
             recording.window.enter(recording.mark, recording.identity(self.session.run_id))
         else:
@@ -298,8 +295,10 @@ class CaptureProfiler:
     def _activities(self, evidence: Evidence) -> frozenset[ProfilerActivity]:
         return activities(self.device.kind, evidence, self.settings.device_activity)
 
-    def _detail_now(self) -> Detail:
-        return Detail.LIGHT if self.settings.mode is Mode.SUMMARY else self._detail
+    def _detail_of(self, evidence: Evidence) -> Detail:
+        """A replay runs no model code: its stacks would tell of the replay's own, and slow it down."""
+        light = self.settings.mode is Mode.SUMMARY or evidence is Evidence.REPLAY
+        return Detail.LIGHT if light else self._detail
 
     # What concerns a whole runner.
 
