@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import mini
 import pytest
 from test_analyses import codes, command
 
-from shapescope.errors import UsageError
 from shapescope.analyse.diff import Rule
+from shapescope.errors import UsageError
 from shapescope.model import Evidence, GraphKey, Rank, RunManifest, Timing, TraceIdentity, to_plain
 from shapescope.store.manifest import write_run
 from shapescope.store.spans import Mark, span_name
@@ -133,13 +132,17 @@ def test_few_replays_are_unsure_with_the_reason(tmp_path: Path, capsys: pytest.C
     assert slow["ratio"] == pytest.approx(1.6)
 
 
-def test_incomplete_replays_are_unsure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shapes_whose_replays_are_mostly_incomplete_are_unsure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     base = run_of(tmp_path / "base", {8: steady(8)})
-    torn = [*steady(8)[:-1], {"mm": 18.0}]
-    head = run_of(tmp_path / "head", {8: torn})
-    code, result = command(capsys, "diff", base, head)
-    assert code == 3 and verdicts(result) == {"unsure"} or verdicts(result) == {"same"}
-    assert any("incomplete" in (row["reason"] or "") for row in result["rows"]) or verdicts(result) == {"same"}
+    torn = {"mm": 18.0, "norm": 18.0}
+    one = run_of(tmp_path / "one", {8: [*steady(8), torn]})
+    assert changed(command(capsys, "diff", base, one)[1]) == []
+    thin = run_of(tmp_path / "thin", {8: [*steady(8, 3, mm=1.6), torn, torn, torn, torn]})
+    code, result = command(capsys, "diff", base, thin, "--fail-on", "time>5%")
+    assert code == 3 and "unsure" in verdicts(result)
+    assert "in the head 4 of 7 replays are incomplete" in {row["reason"] for row in result["rows"]}
 
 
 def test_other_environments_are_named_and_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

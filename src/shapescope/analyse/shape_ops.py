@@ -52,7 +52,8 @@ def shape_ops(run: Run, kernels: pl.DataFrame | None = None, *, by: str = "op") 
         complete = members.filter("complete")
         seen, replays = members["execution"].n_unique(), complete["execution"].n_unique()
         doubt = "a trace of it is damaged" if not damaged.isdisjoint(members["part"].unique()) else None
-        if replays < seen:
+        # Complete replays among incomplete ones are as good as any; where most are not, something else is wrong.
+        if 2 * replays < seen:
             doubt = doubt or f"{seen - replays} of {seen} replays are incomplete"
         on_tape = bool((members["work"] == "op").all())
         found[key] = ShapeOps(_ops(complete), replays, doubt, on_tape, wholes.pop(key, None))
