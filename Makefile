@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-sglang test-vllm lint clean
+.PHONY: demo test test-all test-sglang test-vllm lint fuzz clean
 
 demo: $(STAMP)
 	$(VENV)/bin/shapescope demo -o shapescope-runs
@@ -16,6 +16,7 @@ test: $(STAMP) lint
 test-all: test
 	$(RUN) -m pytest -m "browser or cluster or torchrun"
 
+# SGLang's real capture code on a CPU, with its own traces and with ours: prints which of its nine defects show.
 test-sglang: .venv-sglang/.installed
 	.venv-sglang/bin/python -W ignore tests/engines/sglang/defects.py
 	.venv-sglang/bin/python -W ignore -m pytest tests/engines/sglang -m engines

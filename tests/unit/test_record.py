@@ -358,13 +358,13 @@ def test_a_recorded_warm_up_is_timed_without_what_recording_it_cost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profiler = recorder(tmp_path, evidence=frozenset({Evidence.WARMUP, Evidence.CAPTURE}))
-    opened = Window.open
+    start_window = Window.start
 
-    def slowly(*args: object) -> Window:
+    def slowly(window: Window) -> bool:
         time.sleep(0.2)
-        return opened(*args)  # type: ignore[arg-type]
+        return start_window(window)
 
-    monkeypatch.setattr(Window, "open", slowly)
+    monkeypatch.setattr(Window, "start", slowly)
     key = GraphKey.of("A", 2)
     for index in range(2):
         with profiler.warmup(key, index, 2):

@@ -43,8 +43,9 @@ _OWN_SWITCHES = {
     FOLDER: "SGLANG_TORCH_PROFILER_DIR",
 }
 _SHORT = {"y": "yes", "n": "no"}
-# A graph's own nodes need a graph that was kept, which SGLang's are not: names and times come from the eager warm-up.
-_EVIDENCE = frozenset({Evidence.CAPTURE, Evidence.WARMUP})
+# SGLang does not keep its graphs' sources, so their nodes can be read from torch 2.14 on only; names and times come from
+# the eager warm-up.
+_EVIDENCE = frozenset({Evidence.CAPTURE, Evidence.WARMUP, Evidence.NODES})
 
 
 def register() -> None:
@@ -107,8 +108,7 @@ class SglangRecording:
 
     def encoder_captures(self, capture: Callable[..., Any], runner: Any, *args: Any, **kwargs: Any) -> Any:
         """Around an encoder's capture of one graph, whose key is its first argument."""
-        from shapescope.engines.sglang_captures import alone
-        from shapescope.engines.stream_capture import StreamCapture
+        from shapescope.engines.sglang_captures import StreamCapture, alone
         from shapescope.record.guard import Guard
 
         watch: Any = nullcontext()

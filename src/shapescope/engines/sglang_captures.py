@@ -9,13 +9,13 @@ import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from shapescope.engines.sglang_keys import RunnerIdentity, announced_keys, key_of, phase_of
-from shapescope.engines.stream_capture import StreamCapture
 from shapescope.model import Evidence, GraphKey, Phase
 from shapescope.record.guard import Guard, log
+from shapescope.record.hooks import watching
 from shapescope.record.measure import measure_replays
 from shapescope.record.profiler import CaptureProfiler
 from shapescope.settings import Mode
@@ -46,11 +46,13 @@ class RunnerCaptures:
         self._rounds = rounds
         self._barrier = barrier
         self._looping = False
+        self._segments = False
         self._generation: int | None = None
         self._measured: dict[GraphKey, Callable[[], object]] = {}
 
     def attach(self, backend: Any) -> None:
         """Wrap `capture_one` of this backend, and `capture` of its runner, which loops over it."""
+        self._segments = "Breakable" in type(backend).__name__
         for owner, name, around in (
             (backend, "capture_one", self._capture_one),
             (self._runner, "capture", self._capture),
@@ -95,9 +97,8 @@ class RunnerCaptures:
     def _begun(self, shape: Any, forward: Callable[..., Any]) -> _BackendCapture:
         if self._generation is None:  # captured without the runner's own loop, as single-graph multi-layer EAGLE is
             self._begin_round()
-        return _BackendCapture(
-            self._recorder, key_of(self._runner, self._identity, shape, forward, self._generation), forward
-        )
+        key = key_of(self._runner, self._identity, shape, forward, self._generation)
+        return _BackendCapture(self._recorder, key, forward, segments=self._segments)
 
     def _remember(self, capture: _BackendCapture) -> None:
         if not capture.graphs:
@@ -113,14 +114,67 @@ class RunnerCaptures:
                 measure_replays(self._recorder, replays, barrier=self._barrier)
 
 
+class StreamCapture:
+    """Around SGLang's capture of one key: the window opens where its stream capture begins, and closes on leaving.
+
+    That is after the last warm-up, however many there were, and the last moment at which a profiler may be started. Where
+    a capture is cut into `segments`, no graph of them stands for the whole.
+    """
+
+    def __init__(self, recorder: CaptureProfiler, key: GraphKey, *, segments: bool = False) -> None:
+        self.key = key
+        self.graphs: list[Any] = []
+        self.warming_up = True
+        self._recorder = recorder
+        self._segments = segments
+        self._watch = ExitStack()
+        self._window = ExitStack()
+        self._segment = ExitStack()
+
+    def __enter__(self) -> StreamCapture:
+        self._watch.enter_context(watching(self))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.warming_up = False
+        self._watch.close()
+        self._segment.close()
+        if len(self.graphs) == 1 and not self._segments:
+            self._recorder.captured(self.key, self.graphs[0])
+        self._window.__exit__(*error)
+
+    # As a watcher of stream captures.
+
+    def begins(self, graph: Any) -> None:  # noqa: ARG002 - the protocol's signature
+        if self.warming_up:
+            self.warming_up = False
+            self._window.enter_context(self._recorder.capture(self.key))
+
+    def began(self, graph: Any) -> None:  # noqa: ARG002 - the protocol's signature
+        self._segment.enter_context(self._recorder.segment(len(self.graphs)))
+
+    def closing(self, graph: Any) -> None:
+        if not self._segments:
+            self._recorder.closing(graph)
+
+    def ends(self, graph: Any) -> None:  # noqa: ARG002 - the protocol's signature
+        self._segment.close()
+
+    def ended(self, graph: Any, error: BaseException | None) -> None:
+        if error is None:
+            self.graphs.append(graph)
+
+
 class _BackendCapture(StreamCapture):
     """One `capture_one`: its warm-ups, then its stream capture.
 
     `--debug-cuda-graph` keeps `forward` for replays: once the stream capture has begun it only calls the engine's.
     """
 
-    def __init__(self, recorder: CaptureProfiler, key: GraphKey, forward: Callable[..., Any]) -> None:
-        super().__init__(recorder, key)
+    def __init__(
+        self, recorder: CaptureProfiler, key: GraphKey, forward: Callable[..., Any], *, segments: bool
+    ) -> None:
+        super().__init__(recorder, key, segments=segments)
         self._forward = forward
         self._warmups = 0
 
