@@ -1,14 +1,14 @@
-"""How a value reads for a person: the same words on the console, in Markdown and on the page."""
+"""How a value reads for a person: the same words on the console, in Markdown and on the page (frontend/src/values.ts)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 DASH = "–"
-_SHARES = frozenset({"share", "attainment", "attainment_upper", "padding", "completeness", "confidence"})
+_SHARES = frozenset({"share", "attainment", "attainment_upper", "padding", "completeness", "confidence", "idle"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +45,30 @@ def _fitting(units: tuple[Unit, ...], value: float) -> Unit:
 
 
 def readable(column: str, value: Any) -> str:
-    """A cell's text by its column's name: `*_ns` as time, `*_bytes` as size, shares as percent; missing as a dash."""
+    """A cell's text by its column's name: `*_ns` as time, `*bytes` as size, shares as percent; missing as a dash."""
     if value is None or value == "":
         return DASH
-    if (units := _units(column)) is not None and isinstance(value, (int, float)):
-        unit = _fitting(units, value)
-        return f"{unit.number(value)} {unit.name}"
-    if column in _SHARES or column.endswith("_share"):
-        return f"{value:.1%}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if (units := _units(column)) is not None:
+            unit = _fitting(units, value)
+            return f"{unit.number(value)} {unit.name}"
+        if column in _SHARES or column.endswith("_share"):
+            return f"{value:.1%}"
+    return printable(_words(value)) or DASH
+
+
+def _words(value: Any) -> str:
+    if value is None:
+        return DASH
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {one}" for name, one in value.items())
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_words(one)}" for name, one in value.items())
     if isinstance(value, (list, tuple)):
-        return printable(" ".join(map(str, value))) or DASH
-    return printable(str(value))
+        return " ".join(map(_words, value))
+    return str(value)
 
 
 def printable(text: str) -> str:

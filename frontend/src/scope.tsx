@@ -1,0 +1,77 @@
+// The instrument's frame: a gutter of labels and one column a size, the same columns for every strip, map and table.
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { size, sizeLabel, sizes, sourceAt } from "./model";
+import { choose, hovered } from "./state";
+
+const NARROWEST = 26;
+
+export interface Frame { width: number; total: number; index: Map<string, number> }
+
+/** Children get the width of one column; rows are `ScopeRow`s. */
+export function Scope({ title, id, note, least = NARROWEST, children }: {
+  title: string; id: string; note?: ComponentChildren; least?: number; children: (frame: Frame) => ComponentChildren;
+}) {
+  const holder = useRef<HTMLDivElement>(null);
+  const [room, setRoom] = useState(900);
+  useLayoutEffect(() => {
+    const element = holder.current!;
+    const measure = () => {
+      const gutter = parseFloat(getComputedStyle(element).getPropertyValue("--gutter")) || 232;
+      setRoom(Math.max(0, element.clientWidth - gutter));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  const count = Math.max(1, sizes.value.length);
+  const width = Math.max(least, Math.floor(room / count));
+  const index = new Map(sizes.value.map((each, at) => [each.key, at]));
+  const frame = { width, total: width * count, index };
+  const pointed = (event: PointerEvent) => {
+    const box = (event.currentTarget as HTMLElement).querySelector(".columns")?.getBoundingClientRect();
+    const at = box ? Math.floor((event.clientX - box.left) / width) : -1;
+    hovered.value = sizes.value[at]?.key ?? null;
+  };
+  return (
+    <section id={id} class="scope-section" aria-labelledby={`${id}-title`}>
+      {note}
+      <div class="scope" ref={holder} tabIndex={room < frame.total ? 0 : undefined} role="group" aria-labelledby={`${id}-title`}
+        onPointerMove={pointed} onPointerLeave={() => (hovered.value = null)}>
+        <div class="scope-inner" style={{ "--w": `${width}px`, "--total": `${frame.total}px` }}>
+          <ScopeRow class="scope-head" label={<h2 id={`${id}-title`}>{title}</h2>}>
+            <div class="columns sizes">
+              {sizes.value.map(({ key }) => (
+                <button key={key} class="size" aria-pressed={key === size.value} onClick={() => choose({ size: key, zoom: [] })}
+                  title={`size ${sizeLabel(key)}; kernels from ${sourceAt.value.get(key) ?? "no source"}`}>
+                  {sizeLabel(key)}
+                </button>
+              ))}
+            </div>
+          </ScopeRow>
+          {children(frame)}
+          <Cursor kind="selected" at={index.get(size.value)} />
+          <Hover index={index} />
+        </div>
+      </div>
+    </section>
+  );
+}
+
+export function ScopeRow({ label, children, class: name = "" }: { label: ComponentChildren; children: ComponentChildren; class?: string }) {
+  return (
+    <div class={`scope-row ${name}`}>
+      <div class="gutter">{label}</div>
+      {children}
+    </div>
+  );
+}
+
+function Hover({ index }: { index: Map<string, number> }) {
+  return <Cursor kind="hover" at={hovered.value === null ? undefined : index.get(hovered.value)} />;
+}
+
+function Cursor({ kind, at }: { kind: string; at: number | undefined }) {
+  return at === undefined ? null : <div class={`cursor ${kind}`} style={{ left: `calc(var(--gutter) + ${at} * var(--w))` }} />;
+}
