@@ -1,34 +1,33 @@
 // The instrument's frame: a gutter of labels and one column a size, the same columns for every strip, map and table.
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { size, sizeLabel, sizes, sourceAt } from "./model";
 import { choose, hovered } from "./state";
+import { useWidth } from "./width";
 
 const NARROWEST = 26;
 
-export interface Frame { width: number; total: number; index: Map<string, number> }
+/** `width` of a column and `total` of all, in pixels; `letters` that a family's label has room for. */
+export interface Frame { width: number; total: number; index: Map<string, number>; letters: number }
 
 /** Children get the width of one column; rows are `ScopeRow`s. */
 export function Scope({ title, id, note, least = NARROWEST, children }: {
   title: string; id: string; note?: ComponentChildren; least?: number; children: (frame: Frame) => ComponentChildren;
 }) {
   const holder = useRef<HTMLDivElement>(null);
-  const [room, setRoom] = useState(900);
-  useLayoutEffect(() => {
-    const element = holder.current!;
-    const measure = () => {
-      const gutter = parseFloat(getComputedStyle(element).getPropertyValue("--gutter")) || 232;
-      setRoom(Math.max(0, element.clientWidth - gutter));
-    };
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
+  const [whole, gutter] = useWidth(holder);
+  const room = Math.max(0, whole - gutter);
   const count = Math.max(1, sizes.value.length);
   const width = Math.max(least, Math.floor(room / count));
   const index = new Map(sizes.value.map((each, at) => [each.key, at]));
-  const frame = { width, total: width * count, index };
+  const frame = { width, total: width * count, index, letters: Math.floor((gutter - (gutter < 200 ? 14 : 92)) / 7) };
+  const chosen = index.get(size.value) ?? 0;
+  useLayoutEffect(() => {
+    // On a narrow screen the chosen column may be out of sight.
+    const element = holder.current!;
+    const [left, right] = [chosen * width, (chosen + 1) * width];
+    if (right > element.scrollLeft + room || left < element.scrollLeft) element.scrollLeft = left - room / 2;
+  }, [chosen, width, room]);
   const pointed = (event: PointerEvent) => {
     const box = (event.currentTarget as HTMLElement).querySelector(".columns")?.getBoundingClientRect();
     const at = box ? Math.floor((event.clientX - box.left) / width) : -1;

@@ -46,15 +46,12 @@ function Strip({ frame, column, label, detail, draw, also = [], log = false, flo
   const scale = log
     ? scaleLog([Math.min(...values) * 0.8, floor ?? top * 1.15], [HEIGHT - 1, TOP])
     : scaleLinear([0, top * 1.06], [HEIGHT - 1, TOP]);
-  const ticks = log ? scale.ticks(3).filter((_, at, all) => all.length < 5 || at % Math.ceil(all.length / 4) === 0).slice(0, 4) : scale.ticks(3).slice(1);
+  const ticks = log ? thinned(scale.ticks(9).filter(round)) : linearTicks(column, top);
   return (
-    <ScopeRow class="strip" label={<Reading label={label} column={column} detail={detail} />}>
+    <ScopeRow class="strip" label={<><Reading label={label} column={column} detail={detail} /><Axis ticks={ticks} y={scale} column={column} /></>}>
       <svg class="columns" width={frame.total} height={HEIGHT} role="img" aria-label={summary(label, column, rows)}>
         {ticks.map((tick) => (
-          <g key={tick}>
-            <line class="tick" x1={0} x2={frame.total} y1={scale(tick)} y2={scale(tick)} />
-            <text class="tick-label" x={3} y={scale(tick) - 3}>{readable(column, tick).replace(/\.?0+ /, " ")}</text>
-          </g>
+          <line key={tick} class="tick" x1={0} x2={frame.total} y1={scale(tick)} y2={scale(tick)} />
         ))}
         {draw({ frame, y: scale, rows })}
         {rows.map((row, at) => (row?.[column] ?? null) === null && (
@@ -65,6 +62,23 @@ function Strip({ frame, column, label, detail, draw, also = [], log = false, flo
     </ScopeRow>
   );
 }
+
+function Axis({ ticks, y, column }: { ticks: number[]; y: Scale; column: string }) {
+  return (
+    <svg class="axis" width={60} height={HEIGHT} aria-hidden="true">
+      {ticks.map((tick) => <text key={tick} class="tick-label" text-anchor="end" x={56} y={y(tick) + 3.5}>{readable(column, tick).replace(/\.(\d*?)0+ /, (_, digits) => (digits ? `.${digits} ` : " "))}</text>)}
+    </svg>
+  );
+}
+
+/** Round numbers in the unit that the largest value is shown in: binary sizes have other round numbers than times. */
+function linearTicks(column: string, top: number): number[] {
+  const unit = column.endsWith("bytes") ? 1024 ** Math.max(0, Math.floor(Math.log2(top) / 10)) : 1;
+  return scaleLinear([0, top / unit], [0, 1]).ticks(3).slice(1).map((tick) => tick * unit);
+}
+
+const round = (tick: number) => [1, 2, 5].includes(Number(tick.toExponential()[0]));
+const thinned = (ticks: number[]) => ticks.filter((_, at) => at % Math.ceil(ticks.length / 3) === 0);
 
 /** The channel's own display: its value at the size under the pointer, else at the chosen one. */
 function Reading({ label, column, detail }: { label: string; column: string; detail: (row: Row) => ComponentChildren }) {

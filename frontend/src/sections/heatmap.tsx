@@ -2,7 +2,7 @@ import { families, marks, sizes, sizeLabel, sourceAt, timed, weight, UNNAMED, ty
 import { Choice, Name } from "../parts";
 import { Scope, ScopeRow, type Frame } from "../scope";
 import { choose, readout, view } from "../state";
-import { readable } from "../values";
+import { DASH, printable, readable, shortened } from "../values";
 import { moveFocus } from "../keys";
 
 const FIRST = 28;
@@ -45,7 +45,7 @@ export function HeatMap() {
 
 function HeatRow({ node, frame, unit, most, head, first }: { node: Node; frame: Frame; unit: string; most: number; head: boolean; first: boolean }) {
   return (
-    <ScopeRow class={head ? "heat-row head" : "heat-row"} label={<span class="family"><span class="class">{head ? node.path[0] : ""}</span><Name text={node.name} most={42} /></span>}>
+    <ScopeRow class={head ? "heat-row head" : "heat-row"} label={<span class="family"><span class="class">{head ? node.path[0] : ""}</span><Name text={node.name} most={frame.letters} /></span>}>
       <div class="columns cells">
         {sizes.value.map(({ key }, at) => <HeatCell key={key} node={node} at={key} before={sizes.value[at - 1]?.key} unit={unit} most={most} wide={frame.width >= 50} stop={first && at === 0} />)}
       </div>
@@ -66,6 +66,7 @@ function HeatCell({ node, at, before, unit, most, wide, stop }: { node: Node; at
     <button class="cell" tabIndex={stop ? 0 : -1} style={value ? { "--v": Math.sqrt(value / most).toFixed(3) } : undefined} data-none={cell === undefined || undefined}
       aria-label={words()} onPointerEnter={tell} onFocus={tell} onClick={() => choose({ size: at, zoom: [], search: node.name ?? "" })}>
       {kind && <b class={`mark ${kind[0]}`} aria-hidden="true">{kind[1]}</b>}
+      {cell && value === null && <span class="missing">{DASH}</span>}
       {wide && value !== undefined && value !== null ? <span>{label(unit, value)}</span> : null}
     </button>
   );
@@ -82,7 +83,7 @@ function label(unit: string, value: number): string {
 }
 
 export function describe(node: Node, at: string, cell: Cell | undefined, changes: string[] = []): string {
-  const name = `${node.name ?? UNNAMED} at ${sizeLabel(at)}`;
+  const name = `${shortened(printable(node.name ?? UNNAMED), 240)} at ${sizeLabel(at)}`;
   if (!cell) return `${name}: not launched`;
   const time = cell.time === null ? "no time" : readable("_ns", cell.time);
   const share = cell.share === null ? "" : `, ${readable("share", cell.share)} of the replay`;

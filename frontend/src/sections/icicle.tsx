@@ -1,11 +1,12 @@
 // From module to op to kernel, as wide as the time it takes (or the launches, where there is no time).
 import { hierarchy, partition, type HierarchyRectangularNode } from "d3-hierarchy";
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { moveFocus } from "../keys";
 import { UNNAMED } from "../model";
 import type { Row } from "../payload";
 import { choose, readout, view } from "../state";
 import { printable, readable, shortened } from "../values";
+import { useWidth } from "../width";
 
 interface Part { name: string; value: number; calls: number; instances: Set<string>; children: Map<string, Part> }
 type Placed = HierarchyRectangularNode<Part>;
@@ -14,12 +15,7 @@ const LEVELS = ["replay", "module", "op", "kernel"];
 
 export function Icicle({ launches }: { launches: Row[] }) {
   const holder = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(800);
-  useLayoutEffect(() => {
-    const observer = new ResizeObserver(() => holder.current && setWidth(holder.current.clientWidth));
-    observer.observe(holder.current!);
-    return () => observer.disconnect();
-  }, []);
+  const [width] = useWidth(holder);
   const timed = launches.some((row) => row.time_ns !== null);
   const root = useMemo(() => placed(launches, timed), [launches, timed]);
   const zoomed = root.descendants().find((node) => pathOf(node).join("\u001f") === view.value.zoom.join("\u001f")) ?? root;

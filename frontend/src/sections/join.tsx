@@ -17,7 +17,7 @@ export function JoinStatus() {
       <figcaption><span class="channel">join of replay to capture</span> <span class="quiet">whole run{left && `; ${left}`}</span></figcaption>
       {total === 0 ? <p class="quiet">Nothing was joined: this run holds no replay, or no capture that names its kernels.</p> : (
         <>
-          <div class="stack" aria-hidden="true">{known.map(([name]) => <i key={name} class={name} style={{ flexGrow: summary[name] }} />)}</div>
+          <div class="stack" aria-hidden="true">{known.filter(([name]) => summary[name] > 0).map(([name]) => <i key={name} class={name} style={{ flexGrow: summary[name] }} />)}</div>
           <table class="plain">
             <tbody>{known.map(([name, words]) => (
               <tr key={name}><th scope="row"><i class={`swatch ${name}`} aria-hidden="true" />{name}</th><td class="number">{summary[name]}</td><td class="number">{readable("share", summary[name] / total)}</td><td class="quiet">{words}</td></tr>

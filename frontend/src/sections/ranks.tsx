@@ -21,7 +21,7 @@ export function Ranks() {
           {(frame) => <Spread frame={frame} />}
         </Scope>
       )}
-      {rows.length > 0 && <div class="text-section" id={several ? undefined : "ranks"}><div class="gutter">{!several && <h2>Ranks</h2>}</div><div class="body"><DataTable columns={columns} rows={rows} label="Ranks" /></div></div>}
+      {rows.length > 0 && <div class={several ? "text-section joined" : "text-section"} id={several ? undefined : "ranks"}><div class="gutter">{!several && <h2>Ranks</h2>}</div><div class="body"><DataTable columns={columns} rows={rows} label="Ranks" /></div></div>}
     </>
   );
 }
