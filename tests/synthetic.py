@@ -147,10 +147,10 @@ def page(sizes: Sequence[int] = SIZES, ranks: int = 2, families: int = 0, base: 
             )  # fmt: skip
             source = "replay" if measured else "capture"
             for seq, call in enumerate(calls):
-                row = {**dict.fromkeys(KERNELS), **key, "segment": 0, "seq": seq, "grid": "[304,1,1]", "block": "[256,1,1]", "stream": 7,
+                row = {**dict.fromkeys(KERNELS), **key, "segment": 0, "seq": seq, "grid": [304, 1, 1], "block": [256, 1, 1], "stream": 7,
                        "calls": 1, "source": source, "dims_source": "op", "share": call["time_ns"] / busy if measured else None,
-                       **{k: call[k] for k in ("kernel", "family", "class", "op", "module")}, "dims": str(call["dims"]).replace(" ", ""),
-                       "types": '["bf16"]', "time_ns": call["time_ns"] if measured else None}  # fmt: skip
+                       **{k: call[k] for k in ("kernel", "family", "class", "op", "module")}, "dims": call["dims"],
+                       "types": ["bf16"], "time_ns": call["time_ns"] if measured else None}  # fmt: skip
                 rows_by_launch.append(row)
             kernels += grouped(rows_by_launch[-len(calls) :])
             memory.append(
@@ -234,7 +234,7 @@ def roofs(size: int, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
         compute = flops / moved > 1307e12 / 5.3e12
         attained = max(flops / 1307e12, moved / 5.3e12) * 1e9 / time
         rows.append(
-            {**dict.fromkeys(ROOFLINE), "size": size, "op": "aten::linear", "class": "gemm", "dims": dims.replace(" ", ""), "types": '["bf16"]',
+            {**dict.fromkeys(ROOFLINE), "size": size, "op": "aten::linear", "class": "gemm", "dims": members[0]["dims"], "types": ["bf16"],
              "flops": flops, "bytes": moved, "time_ns": time, "tflops": flops / time / 1e3, "gbps": moved / time,
              "bound": "compute" if compute else "memory", "attainment": attained if attained <= 1 else None,
              "useful_share": 1.0, "device": "AMD Instinct MI300X", "problems": []}

@@ -32,7 +32,7 @@ export function Page() {
     if (theme === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
   }, [theme]);
-  const places = PLACES.filter(([id]) => id !== "diff" || tables.has("diff"));
+  const places = PLACES.filter(([id]) => (id !== "diff" && id !== "findings") || tables.has(id));
   return (
     <>
       <header class="top">

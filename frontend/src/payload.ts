@@ -1,7 +1,7 @@
 // The payload that the page was made with (src/shapescope/show/page.py), unpacked column by column as it is asked for.
 
 export type Row = Record<string, any>;
-type Packed = { all: unknown } | { words: (string | null)[]; at: number[] } | { values: unknown[] };
+type Packed = { all: unknown } | { words: unknown[]; at: number[] } | { values: unknown[] };
 
 export interface Warning { code: string; message: string; file: string | null }
 export interface Fact { name: string; value: string | null; missing: string }

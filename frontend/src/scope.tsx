@@ -6,6 +6,7 @@ import { choose, hovered } from "./state";
 import { useWidth } from "./width";
 
 const NARROWEST = 26;
+const WIDEST = 168;
 
 /** `width` of a column and `total` of all, in pixels; `letters` that a family's label has room for. */
 export interface Frame { width: number; total: number; index: Map<string, number>; letters: number }
@@ -18,7 +19,7 @@ export function Scope({ title, id, note, least = NARROWEST, children }: {
   const [whole, gutter] = useWidth(holder);
   const room = Math.max(0, whole - gutter);
   const count = Math.max(1, sizes.value.length);
-  const width = Math.max(least, Math.floor(room / count));
+  const width = Math.min(WIDEST, Math.max(least, Math.floor(room / count)));
   const index = new Map(sizes.value.map((each, at) => [each.key, at]));
   const frame = { width, total: width * count, index, letters: Math.floor((gutter - (gutter < 200 ? 14 : 92)) / 7) };
   const chosen = index.get(size.value) ?? 0;

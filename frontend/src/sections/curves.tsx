@@ -2,7 +2,7 @@
 // that a column stands for all batches from the size before it: padding shows as the slope inside a column.
 import { scaleLinear, scaleLog } from "d3-scale";
 import type { ComponentChildren } from "preact";
-import { allRanksAt, baseAt, shapeAt, size, sizeLabel, sizes } from "../model";
+import { baseAt, shapeAt, size, sizeLabel, sizes } from "../model";
 import { reason, type Row } from "../payload";
 import { Scope, ScopeRow, type Frame } from "../scope";
 import { hovered } from "../state";
@@ -18,13 +18,13 @@ export function Curves() {
     <Scope id="curves" title="Batch size">
       {(frame) => (
         <>
-          <Strip frame={frame} column="time_ns" label="time per replay" detail={spread} draw={drawTime} also={["time_p90_ns"]} />
+          {has("time_ns") && <Strip frame={frame} column="time_ns" label="time per replay" detail={spread} draw={drawTime} also={["time_p90_ns"]} />}
           {has("time_per_token_ns") && <PerToken frame={frame} />}
           {has("busy_ns") && <Strip frame={frame} column="span_ns" label="busy and gap" detail={busy} draw={drawBusy} />}
           {has("launches") && <Strip frame={frame} column="launches" label="launches" detail={kinds} draw={drawBars("launches")} />}
           {has("capture_ns") && <Strip frame={frame} column="capture_ns" label="capture time" detail={recording} draw={drawBars("capture_ns", "record_ns")} also={["record_ns"]} />}
           {has("memory_bytes") && <Strip frame={frame} column="memory_bytes" label="memory" detail={() => "what this capture added, in capture order"} draw={drawBars("memory_bytes")} />}
-          {allRanksAt.value.size > 0 && ["capture_ns", "memory_bytes", "busy_ns"].filter((column) => !has(column)).map((column) => (
+          {["time_ns", "capture_ns", "memory_bytes", "busy_ns"].filter((column) => !has(column)).map((column) => (
             <Absent key={column} frame={frame} column={column} />
           ))}
         </>
@@ -95,7 +95,7 @@ function Reading({ label, column, detail }: { label: string; column: string; det
 }
 
 function Absent({ frame, column }: { frame: Frame; column: string }) {
-  const label = { capture_ns: "capture time", memory_bytes: "memory", busy_ns: "busy and gap" }[column];
+  const label = { time_ns: "time per replay", capture_ns: "capture time", memory_bytes: "memory", busy_ns: "busy and gap" }[column];
   return (
     <ScopeRow class="strip absent" label={<div class="reading"><span class="channel">{label}</span></div>}>
       <div class="columns" style={{ width: `${frame.total}px` }}>{DASH} {reason(column)}</div>

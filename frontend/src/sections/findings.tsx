@@ -1,5 +1,5 @@
 import { Figure, Name, Section } from "../parts";
-import { table, type Row } from "../payload";
+import { table, tables, type Row } from "../payload";
 import { choose } from "../state";
 import { jump } from "../jump";
 
@@ -7,6 +7,7 @@ const GLYPHS: Record<string, string> = { high: "●", medium: "◐", low: "○",
 
 /** What is worth a look, each with its evidence and the command that shows it. */
 export function Findings() {
+  if (!tables.has("findings")) return null;
   const rows = table("findings").rows();
   const note = rows.length ? `${rows.length} worth a look` : undefined;
   return (

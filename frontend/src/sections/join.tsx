@@ -1,5 +1,5 @@
 import { Figure } from "../parts";
-import { table } from "../payload";
+import { table, tables } from "../payload";
 import { readable } from "../values";
 
 const STATUSES: [string, string][] = [
@@ -9,6 +9,7 @@ const STATUSES: [string, string][] = [
 
 /** How many replayed kernels know which op, shapes and module they came from. */
 export function JoinStatus() {
+  if (!tables.has("join")) return null;
   const { summary, left_out: left } = table("join").packed;
   const known = STATUSES.filter(([name]) => typeof summary[name] === "number");
   const total = known.reduce((sum, [name]) => sum + summary[name], 0);

@@ -1,7 +1,7 @@
 import { scaleLog } from "d3-scale";
 import { useRef } from "preact/hooks";
 import { size } from "../model";
-import { table, type Row } from "../payload";
+import { table, tables, type Row } from "../payload";
 import { readout } from "../state";
 import { printable, readable, shortened } from "../values";
 import { moveFocus } from "../keys";
@@ -16,6 +16,7 @@ export function Roofline() {
   const { summary } = table("roofline").packed;
   const rows = table("roofline").rows().filter((row) => row.flops > 0 && row.bytes > 0 && row.tflops > 0);
   const here = rows.filter((row) => String(row.size) === size.value);
+  if (!tables.has("roofline")) return null;
   if (!rows.length) return <figure class="roofline" ref={holder}><figcaption><span class="channel">roofline</span></figcaption><p class="quiet">No op of this run has both a known cost and a measured time.</p></figure>;
   const intensity = (row: Row) => row.flops / row.bytes;
   const [peak, bandwidth] = [summary.peak_tflops as number | undefined, summary.peak_gbps as number | undefined];

@@ -16,7 +16,7 @@ export function Shape() {
   const launches = launchesAt(size.value);
   const note = <>{row ? [row.runner, row.phase, row.variant].filter(Boolean).join(" · ") : "no shape row"}<br />rank {rank.value}</>;
   return (
-    <Section id="shape" title={`Size ${sizeLabel(size.value)}`} note={note}>
+    <Section id="shape" title={size.value === "none" ? "Work without a size" : `Size ${sizeLabel(size.value)}`} note={note}>
       {row && <dl class="facts tight">{table("shapes").columns.filter((column) => !HIDDEN.has(column)).map((column) => (
         <div key={column}><dt>{heading(column)}</dt><dd><Figure column={column} value={row[column]} /></dd></div>
       ))}</dl>}
@@ -31,14 +31,22 @@ export function Shape() {
   );
 }
 
-/** The launches of a size by its best source; none where the file could not hold them. */
-export function launchesAt(key: string): Row[] {
+/** The launches of a size, by the source that says most: times and ops, as the join gives them; else what there is. */
+function launchesAt(key: string): Row[] {
   const rows = rowsOf(table("launches"), rank.value).filter((row) => sizeKey(row.size) === key);
-  for (const source of ["replay", "warmup", "eager", "nodes", "capture"]) {
-    const found = rows.filter((row) => row.source === source);
-    if (found.length) return found;
-  }
-  return rows;
+  const sources = ["replay", "warmup", "eager", "nodes", "capture"].map((source) => rows.filter((row) => row.source === source));
+  const candidates = [joinedAt(key), ...sources].filter((found) => found.length > 0);
+  const says = (found: Row[]) => Number(found.some((row) => row.op !== null)) * 2 + Number(found.some((row) => row.time_ns !== null));
+  return candidates.sort((a, b) => says(b) - says(a))[0] ?? [];
+}
+
+/** One joined replay of this size: the first whose rows the file holds. */
+function joinedAt(key: string): Row[] {
+  const join = table("join");
+  const [sizeOf, rankOf, fileOf, launchOf] = ["size", "rank", "replay_file", "launch"].map((name) => join.column(name)) as [any[], any[], any[], any[]];
+  const first = sizeOf.findIndex((value, at) => sizeKey(value) === key && String(rankOf[at]) === rank.value && launchOf[at] !== null);
+  if (first < 0) return [];
+  return join.rows().filter((row) => row.replay_file === fileOf[first] && row.launch === launchOf[first]).map((row) => ({ ...row, seq: row.seq_replay, calls: 1, source: `join: ${row.status}` }));
 }
 
 function Traces({ files }: { files: string[] }) {
@@ -60,7 +68,7 @@ function Launches({ rows }: { rows: Row[] }) {
   if (!rows.length) return <p class="quiet">{left ?? "This run holds no launches of this shape."}</p>;
   return (
     <details class="launches">
-      <summary>{rows.length} launches in order, source {printable(String(rows[0]!.source))}{rows[0]!.time_ns === null ? "" : `, together ${readable("_ns", rows.reduce((sum, row) => sum + (row.time_ns ?? 0), 0))}`}</summary>
+      <summary>{rows.length} launches in order, source {printable([...new Set(rows.map((row) => row.source))].join(", "))}{rows[0]!.time_ns === null ? "" : `, together ${readable("_ns", rows.reduce((sum, row) => sum + (row.time_ns ?? 0), 0))}`}</summary>
       <DataTable columns={columns} rows={rows} label="Launches of this shape" />
     </details>
   );

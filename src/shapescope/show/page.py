@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from shapescope import __version__
 from shapescope.show.missing import REASONS
 from shapescope.show.result import Result
@@ -102,14 +104,15 @@ def _shape(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def pack(values: Sequence[Any]) -> dict[str, Any]:
     """One column in its smallest plain form: `all` the same, `words` by index, or `values` as they are."""
-    if not values:
-        return {"values": []}
-    if isinstance(values[0], (str, int, float, type(None))) and all(v == values[0] and type(v) is type(values[0]) for v in values):
+    numbers = all(isinstance(value, (int, float, type(None))) and not isinstance(value, bool) for value in values)
+    spelled = [value if isinstance(value, (int, float, type(None))) else msgspec.json.encode(value) for value in values]
+    distinct = {(word, type(word)): at for at, word in enumerate(spelled)}
+    if len(distinct) == 1:
         return {"all": values[0]}
-    if any(isinstance(value, str) for value in values) and all(isinstance(value, (str, type(None))) for value in values):
-        index = {word: at for at, word in enumerate(dict.fromkeys(values))}
-        return {"words": list(index), "at": [index[value] for value in values]}
-    return {"values": list(values)}
+    if numbers or 2 * len(distinct) > len(values):
+        return {"values": list(values)}
+    index = {word: at for at, word in enumerate(distinct)}
+    return {"words": [values[at] for at in distinct.values()], "at": [index[word, type(word)] for word in spelled]}
 
 
 def unpack(column: Mapping[str, Any], count: int) -> list[Any]:
