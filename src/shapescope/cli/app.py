@@ -25,6 +25,9 @@ COMMANDS = (
     "findings",
     "export",
     "check",
+    "report",
+    "view",
+    "export",
     "doctor",
 )
 

@@ -41,6 +41,7 @@ TopOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print the result and errors only.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print every column, and tracebacks of errors.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print without colour.")]
+BaseOption = Annotated[Path | None, typer.Option("--base", help="A run to compare with.", show_default=False)]
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write.", show_default=False)]
 
 
@@ -56,6 +57,16 @@ def opened(path: Path, *, replays: Sequence[Path] = (), stacks: bool = False) ->
     from shapescope.read.run import open_run
 
     return open_run(path, replays=replays, stacks=stacks, namer=name_frame)
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file that was asked for. Raises OutputError."""
+    from shapescope.errors import OutputError
+
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def emit(

@@ -75,15 +75,26 @@ def _counts(manifest: RunManifest | None, found: Mapping[str, Result]) -> Iterat
     yield Fact("ranks", f"{len(ranks)}{world}" if ranks else None, "no file states its rank")
     sources = {row["time_source"] for row in shapes if row["time_source"] is not None}
     well = sum(row["status"] == "ok" for row in shapes)
-    yield Fact("shapes", f"{well} of {len(shapes)} complete" if shapes else None, "nothing here was captured or replayed by shape")
+    yield Fact(
+        "shapes",
+        f"{well} of {len(shapes)} complete" if shapes else None,
+        "nothing here was captured or replayed by shape",
+    )
     contexts = sorted({row["context_len"] for row in shapes if row["context_len"] is not None})
-    yield Fact("context", ", ".join(f"{length:,}" for length in contexts) or None, "no replay states its context length")
+    yield Fact(
+        "context", ", ".join(f"{length:,}" for length in contexts) or None, "no replay states its context length"
+    )
     yield Fact("times", ", ".join(sorted(sources)) or None, "no shape was replayed, so there are launches and no times")
     events = sum(row["events"] or 0 for row in files)
     lost = sum(row["lost"] or 0 for row in files)
-    yield Fact("files", f"{len({row['file'] for row in files})} with {events:,} events" + (f", {lost:,} lost" if lost else ""))
+    yield Fact(
+        "files", f"{len({row['file'] for row in files})} with {events:,} events" + (f", {lost:,} lost" if lost else "")
+    )
 
 
 def _driver(environment: Mapping[str, Any]) -> str | None:
-    runtime = next((f"{name} {environment[key]}" for name, key in (("CUDA", "cuda"), ("ROCm", "hip")) if environment.get(key)), None)
+    runtime = next(
+        (f"{name} {environment[key]}" for name, key in (("CUDA", "cuda"), ("ROCm", "hip")) if environment.get(key)),
+        None,
+    )
     return " · ".join(filter(None, (environment.get("driver"), runtime))) or None

@@ -32,9 +32,10 @@ def report(payload: Mapping[str, Any]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy(script, live=live)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f'<link rel="icon" href="{_ICON}">\n<title>{escape(title)} · shapescope</title>\n<style>{style}</style>\n</head>\n<body>\n'
-        '<div id="page"></div>\n<noscript>This report needs JavaScript; nothing in it leaves this file.</noscript>\n'
-        f'<script type="application/json" id="payload">{embedded(payload)}</script>\n<script>{script}</script>\n</body>\n</html>\n'
+        f'<link rel="icon" href="{_ICON}">\n<title>{escape(title)} · shapescope</title>\n<style>{style}</style>\n</head>\n'
+        '<body>\n<div id="page"></div>\n<noscript>This report needs JavaScript; nothing in it leaves this file.</noscript>\n'
+        f'<script type="application/json" id="payload">{embedded(payload)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
 

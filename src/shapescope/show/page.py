@@ -20,7 +20,7 @@ SCHEMA = 1
 # Rows that one file can hold and still open in a second; whole shapes beyond are left out, and the page says which.
 _MOST_ROWS = {"kernels": 60_000, "launches": 20_000, "join": 20_000}
 _SHAPE = ("rank", "runner", "variant", "size", "step", "replay_file")
-_ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])(?:[A-Za-z]:)?[/\\](?:[^/\\\s:;,'\"()]+[/\\])+")
+ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])(?:[A-Za-z]:)?[/\\](?:[^/\\\s:;,'\"()]+[/\\])+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ def payload(page: Page, *, live: bool = False, hide_paths: bool = False) -> dict
         "facts": [{"name": fact.name, "value": fact.value, "missing": fact.missing} for fact in page.facts],
         "tables": {name: _packed(name, result) for name, result in page.tables.items()},
         "environment": dict(page.environment),
-        "base": None if page.base_title is None else {"title": page.base_title, "environment": dict(page.base_environment)},
+        "base": None
+        if page.base_title is None
+        else {"title": page.base_title, "environment": dict(page.base_environment)},
         "reasons": REASONS,
     }
     return _without_paths(plain) if hide_paths else plain
@@ -92,7 +94,8 @@ def bound(result: Result, most: int | None) -> tuple[Result, str | None]:
             room -= sizes[key]
     rows = [row for row in result.rows if _shape(row) in kept]
     words = (
-        f"{len(result.rows) - len(rows):,} of {len(result.rows):,} rows ({len(sizes) - len(kept)} of {len(sizes)} shapes and ranks)"
+        f"{len(result.rows) - len(rows):,} of {len(result.rows):,} rows"
+        f" ({len(sizes) - len(kept)} of {len(sizes)} shapes and ranks)"
         f" are left out of this file to keep it small: `shapescope {result.command} RUN` has them all"
     )
     return replace(result, rows=rows), words
@@ -126,7 +129,7 @@ def unpack(column: Mapping[str, Any], count: int) -> list[Any]:
 
 def _without_paths(value: Any) -> Any:
     if isinstance(value, str):
-        return _ABSOLUTE_PATH.sub("…/", value)
+        return ABSOLUTE_PATH.sub("…/", value)
     if isinstance(value, dict):
         return {_without_paths(key): _without_paths(item) for key, item in value.items()}
     return [_without_paths(item) for item in value] if isinstance(value, list) else value
