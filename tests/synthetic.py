@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shapescope.read.problem import Code, Problem
@@ -346,3 +347,28 @@ def warned() -> list[Problem]:
             "graph_capture_profile/decode_bs_256_rank1.json.gz",
         )
     ]
+
+
+HOSTILE = (
+    "</script><img src=x onerror=alert(1)>", "<!--<script>", "\"'><svg onload=alert(1)>", "=HYPERLINK(\"http://x\")", "+1", "@everyone #1 !x",
+    "\x1b[31mred\x07\x1b]0;title\x07", "\u202eexe.txt\u202c مرحبا", "[bold]x[/bold]", "a|b`c*d_e\\\n# h", "k" * 10_000, "\u2028]]>&amp;",
+)  # fmt: skip
+
+
+def hostile(name: str = HOSTILE[0]) -> Page:
+    """A page on which every text that a trace or a manifest can bring is this one."""
+    made = page(sizes=[1, 2, 4], ranks=2, base=True)
+
+    def spoiled(column: str, value: Any) -> Any:
+        kept = ("status", "source", "verdict", "severity", "unit", "kind")
+        return name if isinstance(value, str) and column not in kept else value
+
+    tables = {
+        key: replace(
+            result, run=name, rows=[{c: spoiled(c, v) for c, v in row.items()} for row in result.rows], summary={**result.summary, name: name},
+            warnings=[Problem(Code.TRUNCATED, name, name)],
+        )
+        for key, result in made.tables.items()
+    }  # fmt: skip
+    facts = [Fact(fact.name, name if fact.value else None) for fact in made.facts]
+    return Page(name, facts, tables, {name: name, "command": name}, name, {name: "other"})

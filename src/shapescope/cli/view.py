@@ -33,7 +33,7 @@ def view(
     from shapescope.errors import MissingDependencyError
 
     try:
-        from shapescope.show import server
+        from shapescope.show.server import HOST, Site, application, listen, server
     except ModuleNotFoundError as error:
         raise MissingDependencyError(error.name or "starlette", "view") from error
     from shapescope.show.gather import gather
@@ -42,21 +42,21 @@ def view(
 
     read = opened(run)
     page = gather(read, None if base is None else opened(base))
-    site = server.Site(
+    site = Site(
         page=report(payload(page, live=True)),
         commands=_commands(read),
         folder=run if run.is_dir() else run.parent,
         files=frozenset(row["file"] for row in page.tables["check"].rows),
     )
     token = secrets.token_urlsafe(24)
-    with server.listen(port) as listening:
-        address = f"http://{server.HOST}:{listening.getsockname()[1]}/?token={token}"
+    with listen(port) as listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}/?token={token}"
         console(no_color, stderr=quiet).print(f"{address}\nCtrl-C ends it.", soft_wrap=True, markup=False)
         if open_browser:
             import webbrowser
 
             webbrowser.open(address)
-        server.serve(server.application(site, token), listening)
+        server(application(site, token)).run(sockets=[listening])
 
 
 def _commands(run: Run) -> Mapping[str, Answer]:

@@ -132,6 +132,8 @@ class Guard:
 
     def _refused(self, request: Request) -> Response | None:
         """The answer to a request that does not get through; None for one that does."""
+        if len(str(request.url)) + sum(len(name) + len(value) for name, value in request.headers.raw) > _LONGEST_REQUEST:
+            return _refusal(431)
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             return _refusal(413)
         given = request.query_params.get("token")
@@ -206,19 +208,19 @@ def listen(port: int) -> socket.socket:
         ) from error
 
 
-def serve(app: ASGIApp, listening: socket.socket) -> None:
-    """Serve until interrupted."""
-    Server(
+def server(app: ASGIApp) -> Server:
+    """uvicorn, set to be sparing; `.run(sockets=[listen(0)])` serves until it is interrupted."""
+    return Server(
         Config(
             app,
             http=ImpatientProtocol,
             ws="none",
             lifespan="off",
-            log_level="warning",
+            log_level="error",
             access_log=False,
             server_header=False,
             limit_concurrency=_MOST_CONNECTIONS,
             h11_max_incomplete_event_size=_LONGEST_REQUEST,
             timeout_graceful_shutdown=2,
         )
-    ).run(sockets=[listening])
+    )
