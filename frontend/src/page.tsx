@@ -1,3 +1,4 @@
+import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { allGraphs, graphs, graphsLabel, rank, ranks, size, sizes } from "./model";
 import { jump } from "./jump";
@@ -22,7 +23,11 @@ const PLACES: [string, string][] = [
 ];
 const THEMES: View["theme"][] = ["auto", "light", "dark"];
 
+/** Whether the sections below the fold are drawn: they wait until the first are on the screen. */
+const whole = signal(false);
+
 export function Page() {
+  useEffect(() => void requestAnimationFrame(() => setTimeout(() => (whole.value = true))), []);
   useEffect(() => {
     document.addEventListener("keydown", keys);
     return () => document.removeEventListener("keydown", keys);
@@ -46,7 +51,8 @@ export function Page() {
         </div>
       </header>
       <main id="main">
-        <Run /><Findings /><Curves /><HeatMap /><Kernels /><Shape /><Ranks /><Diff /><Environment /><Warnings /><Tables />
+        <Run /><Findings /><Curves />
+        {whole.value && <><HeatMap /><Kernels /><Shape /><Ranks /><Diff /><Environment /><Warnings /><Tables /></>}
       </main>
       <Foot />
     </>

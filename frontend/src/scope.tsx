@@ -59,10 +59,12 @@ export function Scope({ title, id, note, least = NARROWEST, children }: {
   );
 }
 
-export function ScopeRow({ label, children, class: name = "" }: { label: ComponentChildren; children: ComponentChildren; class?: string }) {
+export function ScopeRow({ label, children, class: name = "", role, labelRole }: {
+  label: ComponentChildren; children: ComponentChildren; class?: string; role?: "row"; labelRole?: "columnheader" | "gridcell";
+}) {
   return (
-    <div class={`scope-row ${name}`}>
-      <div class="gutter">{label}</div>
+    <div class={`scope-row ${name}`} role={role}>
+      <div class="gutter" role={labelRole}>{label}</div>
       {children}
     </div>
   );

@@ -22,7 +22,7 @@ function words(value: Value): string {
   if (value === null || value === undefined) return DASH;
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "number") {
-    if (Number.isInteger(value)) return String(value);
+    if (Number.isInteger(value)) return fixed(value, 0);
     return Math.abs(value) < 1000 ? general(value, 3) : fixed(value, 0);
   }
   if (Array.isArray(value)) return value.map(words).join(" ");
@@ -50,6 +50,7 @@ function scaled(value: number, units: [number, string][], smallest: string): str
 /** As Python's `.{digits}f`: an exact tie goes to the even neighbour, where toFixed goes up. */
 export function fixed(value: number, digits: number): string {
   const tie = Math.abs(value * 2 ** (digits + 1)) % 2 === 1;
+  if (Math.abs(value) >= 1e21) return digits > 0 ? `${BigInt(value)}.${"0".repeat(digits)}` : String(BigInt(value));
   if (!tie) return value.toFixed(digits);
   const scale = 10 ** digits;
   const below = Math.floor(value * scale);

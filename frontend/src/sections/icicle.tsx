@@ -31,17 +31,22 @@ export function Icicle({ launches }: { launches: Row[] }) {
           {shown.map((node) => {
             const [x0, x1] = [Math.max(0, scale(node.x0)), Math.min(width, scale(node.x1))];
             const words = describe(node, root, timed);
-            const room = Math.floor((x1 - x0 - 10) / 6.4);
             return (
               <g key={pathOf(node).join("\u001f") || "root"} class={`part depth-${node.depth}`} tabIndex={node === root ? 0 : -1} role="button" aria-label={words}
                 style={{ "--v": String(Math.min(1, node.value! / root.value!)) }}
                 onClick={() => zoom(node)} onFocus={() => (readout.value = words)} onPointerEnter={() => (readout.value = words)}
                 onKeyDown={(event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); zoom(node); } }}>
                 <rect x={x0 + 0.5} y={node.depth * ROW + 0.5} width={Math.max(0.5, x1 - x0 - 1)} height={ROW - 1} />
-                {room > 2 && <text x={x0 + 6} y={node.depth * ROW + 19}>{shortened(printable(title(node, root)), room)}</text>}
               </g>
             );
           })}
+          <g aria-hidden="true" class="names">
+            {shown.map((node) => {
+              const [x0, x1] = [Math.max(0, scale(node.x0)), Math.min(width, scale(node.x1))];
+              const room = Math.floor((x1 - x0 - 10) / 6.7);
+              return room > 2 && <text key={pathOf(node).join("\u001f") || "root"} x={x0 + 6} y={node.depth * ROW + 19}>{shortened(printable(title(node, root)), room)}</text>;
+            })}
+          </g>
         </svg>
       )}
     </figure>

@@ -29,13 +29,13 @@ export function Kernels() {
     <Scope id="kernels" title="Kernels" least={58} note={note}>
       {(frame) => (
         <div role="treegrid" aria-label="Kernels by class, family and kernel" class="tree" onKeyDown={(event) => keys(event)}>
-          <ScopeRow class="tree-head" label={<Sort by="name" text="class, family, kernel" />}>
-            <div class="columns cells">
-              {sizes.value.map(({ key }) => <Sort key={key} by={key} text={`${sourceAt.value.get(key) ?? "–"}`} spoken={`size ${sizeLabel(key)}, source ${sourceAt.value.get(key) ?? "none"}`} />)}
+          <ScopeRow class="tree-head" role="row" labelRole="columnheader" label={<Sort by="name" text="class, family, kernel" />}>
+            <div class="columns cells" role="presentation">
+              {sizes.value.map(({ key }) => <span key={key} role="columnheader"><Sort by={key} text={`${sourceAt.value.get(key) ?? "–"}`} spoken={`size ${sizeLabel(key)}, source ${sourceAt.value.get(key) ?? "none"}`} /></span>)}
             </div>
           </ScopeRow>
           {rows.slice(0, MOST_ROWS).map(({ node, expanded }, at) => <KernelRow key={node.path.join(SEPARATOR)} node={node} expanded={expanded} frame={frame} first={at === 0} />)}
-          {rows.length === 0 && <ScopeRow label={<span class="quiet">nothing matches</span>}><div class="columns" /></ScopeRow>}
+          {rows.length === 0 && <ScopeRow role="row" labelRole="gridcell" label={<span class="quiet">nothing matches</span>}><div class="columns" role="presentation" /></ScopeRow>}
         </div>
       )}
     </Scope>

@@ -11,12 +11,15 @@ const [HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [300, 46, 34, 22, 12];
 
 /** Ops under the device's roof: arithmetic intensity against what was attained; other sizes faint behind. */
 export function Roofline() {
+  return tables.has("roofline") ? <Plot /> : null;
+}
+
+function Plot() {
   const holder = useRef<HTMLElement>(null);
   const [width] = useWidth(holder);
   const { summary } = table("roofline").packed;
   const rows = table("roofline").rows().filter((row) => row.flops > 0 && row.bytes > 0 && row.tflops > 0);
   const here = rows.filter((row) => String(row.size) === size.value);
-  if (!tables.has("roofline")) return null;
   if (!rows.length) return <figure class="roofline" ref={holder}><figcaption><span class="channel">roofline</span></figcaption><p class="quiet">No op of this run has both a known cost and a measured time.</p></figure>;
   const intensity = (row: Row) => row.flops / row.bytes;
   const [peak, bandwidth] = [summary.peak_tflops as number | undefined, summary.peak_gbps as number | undefined];

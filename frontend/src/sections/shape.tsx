@@ -1,4 +1,6 @@
-import { rank, rowsOf, shapeAt, size, sizeKey, sizeLabel } from "../model";
+import { useEffect } from "preact/hooks";
+import { fetchLaunches, launchesAt } from "../launches";
+import { rank, shapeAt, size, sizeLabel } from "../model";
 import { copyText, Figure, Name, Section } from "../parts";
 import { payload, table, type Row } from "../payload";
 import { heading, printable, readable } from "../values";
@@ -14,6 +16,7 @@ const HIDDEN = new Set(["runner", "size", "unit", "variant", "rank", "files", "p
 export function Shape() {
   const row = shapeAt.value.get(size.value);
   const launches = launchesAt(size.value);
+  useEffect(() => void fetchLaunches(size.value), [size.value]);
   const note = <>{row ? [row.runner, row.phase, row.variant].filter(Boolean).join(" · ") : "no shape row"}<br />rank {rank.value}</>;
   return (
     <Section id="shape" title={size.value === "none" ? "Work without a size" : `Size ${sizeLabel(size.value)}`} note={note}>
@@ -29,24 +32,6 @@ export function Shape() {
       <Launches rows={launches} />
     </Section>
   );
-}
-
-/** The launches of a size, by the source that says most: times and ops, as the join gives them; else what there is. */
-function launchesAt(key: string): Row[] {
-  const rows = rowsOf(table("launches"), rank.value).filter((row) => sizeKey(row.size) === key);
-  const sources = ["replay", "warmup", "eager", "nodes", "capture"].map((source) => rows.filter((row) => row.source === source));
-  const candidates = [joinedAt(key), ...sources].filter((found) => found.length > 0);
-  const says = (found: Row[]) => Number(found.some((row) => row.op !== null)) * 2 + Number(found.some((row) => row.time_ns !== null));
-  return candidates.sort((a, b) => says(b) - says(a))[0] ?? [];
-}
-
-/** One joined replay of this size: the first whose rows the file holds. */
-function joinedAt(key: string): Row[] {
-  const join = table("join");
-  const [sizeOf, rankOf, fileOf, launchOf] = ["size", "rank", "replay_file", "launch"].map((name) => join.column(name)) as [any[], any[], any[], any[]];
-  const first = sizeOf.findIndex((value, at) => sizeKey(value) === key && String(rankOf[at]) === rank.value && launchOf[at] !== null);
-  if (first < 0) return [];
-  return join.rows().filter((row) => row.replay_file === fileOf[first] && row.launch === launchOf[first]).map((row) => ({ ...row, seq: row.seq_replay, calls: 1, source: `join: ${row.status}` }));
 }
 
 function Traces({ files }: { files: string[] }) {
