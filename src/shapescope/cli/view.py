@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from shapescope.read.run import Run
     from shapescope.show.result import Result
-    from shapescope.show.server import Answer
+    from shapescope.show.server import Answer, Site
 
 
 def view(
@@ -33,21 +33,11 @@ def view(
     from shapescope.errors import MissingDependencyError
 
     try:
-        from shapescope.show.server import HOST, Site, application, listen, server
+        from shapescope.show.server import HOST, application, listen, server
     except ModuleNotFoundError as error:
         raise MissingDependencyError(error.name or "starlette", "view") from error
-    from shapescope.show.gather import gather
-    from shapescope.show.html import report
-    from shapescope.show.page import payload
 
-    read = opened(run)
-    page = gather(read, None if base is None else opened(base))
-    site = Site(
-        page=report(payload(page, live=True)),
-        commands=_commands(read),
-        folder=run if run.is_dir() else run.parent,
-        files=frozenset(row["file"] for row in page.tables["check"].rows),
-    )
+    site = site_of(opened(run), None if base is None else opened(base))
     token = secrets.token_urlsafe(24)
     with listen(port) as listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/?token={token}"
@@ -57,6 +47,22 @@ def view(
 
             webbrowser.open(address)
         server(application(site, token)).run(sockets=[listening])
+
+
+def site_of(run: Run, base: Run | None = None) -> Site:
+    """What the server serves of a run: its page, its commands, its traces."""
+    from shapescope.show.gather import gather
+    from shapescope.show.html import report
+    from shapescope.show.page import payload
+    from shapescope.show.server import Site
+
+    page = gather(run, base)
+    return Site(
+        page=report(payload(page, live=True)),
+        commands=_commands(run),
+        folder=run.path if run.path.is_dir() else run.path.parent,
+        files=frozenset(row["file"] for row in page.tables["check"].rows),
+    )
 
 
 def _commands(run: Run) -> Mapping[str, Answer]:

@@ -47,6 +47,12 @@ _HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 
+# Perfetto's page asks its makers who its user is, and a local daemon for traces; here it may ask this server only.
+_PERFETTO_POLICY = (
+    b"content-security-policy",
+    b"default-src 'self' 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval' data: blob:; connect-src 'self' data: blob:",
+)
+
 Answer = Callable[[Mapping[str, Sequence[str]]], Result]
 """A command as the server runs it: query parameters to its result. Raises ShapescopeError."""
 
@@ -128,7 +134,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         answer = self._refused(Request(scope)) if scope["type"] == "http" else _refusal(403)
-        await (answer or self.app)(scope, receive, _with_headers(send))
+        more = [_PERFETTO_POLICY] if scope["path"].startswith(f"/{OFFLINE_PATH}") else []
+        await (answer or self.app)(scope, receive, _with_headers(send, [*_HEADERS, *more]))
 
     def _refused(self, request: Request) -> Response | None:
         """The answer to a request that does not get through; None for one that does."""
@@ -160,10 +167,10 @@ def _refusal(status: int) -> Response:
     return PlainTextResponse("refused\n", status_code=status, headers={"connection": "close"})
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, headers: Sequence[tuple[bytes, bytes]]) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", []), *_HEADERS]
+            message["headers"] = [*message.get("headers", []), *headers]
         await send(message)
 
     return sending
