@@ -150,7 +150,9 @@ export interface Mark { kind: string; text: string }
 /** Where the kernel changes, by `family` and the size that it changes to. */
 export const marks = computed(() => {
   const found = new Map<string, Mark[]>();
+  const [runner, variant] = graphs.value.split("|");
   for (const row of table("switches").rows()) {
+    if ((row.runner ?? "") !== runner || (row.variant ?? "") !== variant) continue;
     const ratio = row.time_ratio === null ? "" : `, ${row.time_ratio.toFixed(2)}x its neighbours`;
     const text = `${row.kind}: ${row.op ?? "an op"} ${row.dims_pattern ?? ""} runs ${row.family_from ?? "nothing"} at ${row.size_from} and ${row.family_to ?? "nothing"} at ${row.size_to}${ratio} (${row.source}; ${row.evidence ?? ""})`;
     for (const family of new Set([row.family_to, row.family_from])) {

@@ -26,6 +26,7 @@ interface Payload {
   facts: Fact[];
   tables: Record<string, PackedTable>;
   environment: Record<string, string>;
+  device: { name: string; peak: Record<string, number>; bandwidth: number | null } | null;
   base: { title: string; environment: Record<string, string> } | null;
   reasons: Record<string, string>;
 }

@@ -3,16 +3,16 @@
 export const DASH = "–";
 export type Value = unknown;
 
-const TIME: [number, string][] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]];
-const BYTES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
+const TIME: [number, string][] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
+const BYTES: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const SHARES = new Set(["share", "attainment", "attainment_upper", "padding", "completeness", "confidence", "idle"]);
 
 /** A cell's text by its column's name: `*_ns` as time, `*bytes` as size, shares as percent; missing as a dash. */
 export function readable(column: string, value: Value): string {
   if (value === null || value === undefined || value === "") return DASH;
   if (typeof value === "number") {
-    if (column.endsWith("_ns")) return scaled(value, TIME, "ns");
-    if (column.endsWith("bytes") || column === "bytes_on_disk") return scaled(value, BYTES, "B");
+    if (column.endsWith("_ns")) return scaled(value, TIME);
+    if (column.endsWith("bytes") || column === "bytes_on_disk") return scaled(value, BYTES);
     if (SHARES.has(column) || column.endsWith("_share")) return `${fixed(value * 100, 1)}%`;
   }
   return printable(words(value)) || DASH;
@@ -26,7 +26,7 @@ function words(value: Value): string {
     return Math.abs(value) < 1000 ? general(value, 3) : fixed(value, 0);
   }
   if (Array.isArray(value)) return value.map(words).join(" ");
-  if (typeof value === "object") return Object.entries(value).map(([key, item]) => `${key}: ${words(item)}`).join(", ");
+  if (typeof value === "object") return Object.entries(value).map(([key, item]) => `${key} ${words(item)}`).join(", ");
   return String(value);
 }
 
@@ -42,10 +42,14 @@ export function printable(text: string): string {
   });
 }
 
-function scaled(value: number, units: [number, string][], smallest: string): string {
-  for (const [size, name] of units) if (Math.abs(value) >= size) return `${fixed(value / size, 2)} ${name}`;
-  return `${general(value, 6)} ${smallest}`;
+function scaled(value: number, units: [number, string][]): string {
+  const [size, name] = units.find(([least]) => Math.abs(value) >= least) ?? units.at(-1)!;
+  const number = value / size;
+  const whole = size === 1 || Math.abs(number) >= 1000;
+  return `${whole ? grouped(fixed(number, 0)) : fixed(number, 2)} ${name}`;
 }
+
+const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, ",");
 
 /** As Python's `.{digits}f`: an exact tie goes to the even neighbour, where toFixed goes up. */
 export function fixed(value: number, digits: number): string {

@@ -17,7 +17,9 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +60,9 @@ def open_page(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
         )  # fmt: skip
         one = Opened(context.new_page(), file)
         opened.append(one)
-        one.page.on("console", lambda message: one.faults.append(message.text) if message.type in ("error", "warning") else None)
+        one.page.on(
+            "console", lambda message: one.faults.append(message.text) if message.type in ("error", "warning") else None
+        )
         one.page.on("pageerror", lambda error: one.faults.append(str(error)))
         one.page.on("dialog", lambda dialog: (one.faults.append(dialog.message), dialog.dismiss()))
         one.page.on("request", lambda request: one.requests.append(request.url))

@@ -79,8 +79,8 @@ def test_hostile_names_stay_inside_their_script() -> None:
 def test_a_report_asks_nobody_for_anything() -> None:
     text = report(payload(synthetic.page(sizes=[1, 2], ranks=1)))
     addresses = set(re.findall(r"https?://[\w./-]+", text))
-    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml", "http://www.w3.org/1998/Math/MathML",
-                         "http://www.w3.org/1999/xlink", "http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"}  # fmt: skip
+    # Names of XML namespaces, which nobody fetches.
+    assert {address for address in addresses if not address.startswith("http://www.w3.org/")} == set()
     assert "default-src 'none'" in text
     assert "connect-src" not in text
 
@@ -109,7 +109,10 @@ def test_bounding_keeps_whole_shapes_and_first_ranks() -> None:
 
 
 def test_hide_paths_keeps_names_only() -> None:
-    page = replace(synthetic.page(sizes=[1], ranks=1), environment={"command": "/home/someone/venv/bin/serve --model /data/m.gguf a/b"})
+    page = replace(
+        synthetic.page(sizes=[1], ranks=1),
+        environment={"command": "/home/someone/venv/bin/serve --model /data/m.gguf a/b"},
+    )
     plain = payload(page, hide_paths=True)
     assert plain["environment"] == {"command": "…/serve --model …/m.gguf a/b"}
     assert "someone" not in report(plain)

@@ -34,7 +34,9 @@ class Live:
     port: int
     folder: Path
 
-    def ask(self, path: str, *, method: str = "GET", host: str | None = None, token: str | None = TOKEN, **headers: str) -> http.client.HTTPResponse:
+    def ask(
+        self, path: str, *, method: str = "GET", host: str | None = None, token: str | None = TOKEN, **headers: str
+    ) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         given = {"Authorization": f"Bearer {token}"} if token else {}
         connection.request(method, path, headers={"Host": host or f"127.0.0.1:{self.port}", **given, **headers})
@@ -111,8 +113,8 @@ def test_a_trace_comes_as_it_lies_on_disk(live: Live) -> None:
     "path",
     [
         "/trace/..%2f..%2fsecret.txt", "/trace/../secret.txt", "/trace/%2e%2e/secret.txt", "/trace/traces/link.json.gz",
-        "/trace/unlisted.json", "/trace/traces/gone.json.gz", "/trace//etc/passwd", "/trace/traces%00", "/api/..%2fshapes", "/api/nothing",
-        "/perfetto-ui/..%2f..%2f__init__.py", "/nothing",
+        "/trace/unlisted.json", "/trace/traces/gone.json.gz", "/trace//etc/passwd", "/trace/traces%00",
+        "/api/..%2fshapes", "/api/nothing", "/perfetto-ui/..%2f..%2f__init__.py", "/nothing",
     ],
 )  # fmt: skip
 def test_nothing_outside_the_run_is_given_out(live: Live, path: str) -> None:
@@ -206,7 +208,7 @@ def test_a_thousand_requests_leave_memory_flat(live: Live) -> None:
 
 
 def test_a_taken_port_is_an_error_with_a_hint(live: Live) -> None:
-    with pytest.raises(OutputError, match="cannot listen on 127.0.0.1"):
+    with pytest.raises(OutputError, match=r"cannot listen on 127\.0\.0\.1"):
         server.listen(live.port)
 
 

@@ -1,9 +1,9 @@
 import { scaleLog } from "d3-scale";
 import { useRef } from "preact/hooks";
 import { size } from "../model";
-import { table, tables, type Row } from "../payload";
+import { payload, table, tables, type Row } from "../payload";
 import { readout } from "../state";
-import { printable, readable, shortened } from "../values";
+import { fixed, printable, readable, shortened } from "../values";
 import { moveFocus } from "../keys";
 import { useWidth } from "../width";
 
@@ -17,25 +17,37 @@ export function Roofline() {
 function Plot() {
   const holder = useRef<HTMLElement>(null);
   const [width] = useWidth(holder);
-  const { summary } = table("roofline").packed;
   const rows = table("roofline").rows().filter((row) => row.flops > 0 && row.bytes > 0 && row.tflops > 0);
   const here = rows.filter((row) => String(row.size) === size.value);
   if (!rows.length) return <figure class="roofline" ref={holder}><figcaption><span class="channel">roofline</span></figcaption><p class="quiet">No op of this run has both a known cost and a measured time.</p></figure>;
   const intensity = (row: Row) => row.flops / row.bytes;
-  const [peak, bandwidth] = [summary.peak_tflops as number | undefined, summary.peak_gbps as number | undefined];
-  const x = scaleLog(spread(rows.map(intensity), bandwidth && peak ? [(peak * 1000) / bandwidth] : []), [LEFT, width - RIGHT]);
+  const { device } = payload;
+  const roofs = device ? [...new Set(here.map((row) => mathOf(row)))].filter((name) => device.peak[name] !== undefined) : [];
+  const peaks = roofs.map((name) => device!.peak[name]! / 1e12);
+  const bandwidth = device?.bandwidth ? device.bandwidth / 1e9 : undefined;
+  const peak = peaks.length ? Math.max(...peaks) : undefined;
+  const x = scaleLog(spread(rows.map(intensity), bandwidth && peak ? [(peak * 2000) / bandwidth] : []), [LEFT, width - RIGHT]);
   const y = scaleLog(spread(rows.map((row) => row.tflops), peak ? [peak] : []), [HEIGHT - BOTTOM, TOP]);
   const [low, high] = x.domain() as [number, number];
-  const roof = peak && bandwidth ? [low, (peak * 1000) / bandwidth, high].map((at) => `${x(at)},${y(Math.max(y.domain()[0]!, Math.min(peak, (at * bandwidth) / 1000)))}`).join("L") : null;
+  const least = y.domain()[0]!;
+  const roof = (top: number) => {
+    const start = Math.max(low, (least * 1000) / bandwidth!);
+    return [start, (top * 1000) / bandwidth!, high].map((at) => `${x(at).toFixed(1)},${y(Math.min(top, (at * bandwidth!) / 1000)).toFixed(1)}`).join("L");
+  };
   return (
     <figure class="roofline" ref={holder}>
-      <figcaption><span class="channel">roofline</span> <span class="quiet">{here.length} ops of this size · {summary.device ? printable(String(summary.device)) : "unknown device: no roof, absolute figures only"}</span></figcaption>
+      <figcaption><span class="channel">roofline</span> <span class="quiet">{here.length} ops of this size · {device ? printable(device.name) : "unknown device: no roof, absolute figures only"}</span></figcaption>
       <svg width={width} height={HEIGHT} role="group" aria-label={`Roofline: ${here.length} ops of this size`} onKeyDown={moveFocus(".op")}>
         {x.ticks(4).filter(power).map((tick) => <g key={`x${tick}`}><line class="tick" x1={x(tick)} x2={x(tick)} y1={TOP} y2={HEIGHT - BOTTOM} /><text class="tick-label" text-anchor="middle" x={x(tick)} y={HEIGHT - BOTTOM + 14}>{tick}</text></g>)}
         {y.ticks(4).filter(power).map((tick) => <g key={`y${tick}`}><line class="tick" x1={LEFT} x2={width - RIGHT} y1={y(tick)} y2={y(tick)} /><text class="tick-label" text-anchor="end" x={LEFT - 5} y={y(tick) + 4}>{tick}</text></g>)}
         <text class="tick-label" text-anchor="end" x={width - RIGHT} y={HEIGHT - 4}>FLOP per byte</text>
         <text class="tick-label" x={2} y={10}>TFLOP/s</text>
-        {roof && <path class="roof" d={`M${roof}`} />}
+        {bandwidth && roofs.map((name, at) => (
+          <g key={name}>
+            <path class="roof" d={`M${roof(peaks[at]!)}`} />
+            <text class="tick-label" text-anchor="end" x={width - RIGHT} y={y(peaks[at]!) - 4}>{name} {fixed(peaks[at]!, 0)}</text>
+          </g>
+        ))}
         {rows.map((row, at) => <circle key={at} class="other" cx={x(intensity(row))} cy={y(row.tflops)} r={2} />)}
         {here.map((row, at) => {
           const words = describe(row);
@@ -45,6 +57,13 @@ function Plot() {
       </svg>
     </figure>
   );
+}
+
+/** The number type that a row's op computes in: that of its first operand, as the device's table spells it. */
+function mathOf(row: Row): string {
+  const first = String(Array.isArray(row.types) ? (row.types[0] ?? "") : (row.types ?? "")).toLowerCase();
+  const spellings: [RegExp, string][] = [[/bf16|bfloat16/, "bf16"], [/fp8|float8/, "fp8"], [/fp16|half|float16/, "fp16"], [/fp32|float/, "fp32"]];
+  return spellings.find(([spelling]) => spelling.test(first))?.[1] ?? "";
 }
 
 function describe(row: Row): string {

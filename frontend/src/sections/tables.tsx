@@ -13,6 +13,8 @@ export function Tables() {
   const [open, setOpen] = useState(view.value.table !== null);
   if (name === undefined) return null;
   const chosen = table(name);
+  // A total that is a table of its own is for machines: JSON holds it.
+  const totals = Object.entries(chosen.packed.summary).filter(([, value]) => value !== null && !(Array.isArray(value) && typeof value[0] === "object"));
   return (
     <Section id="tables" title="Tables" note="as the commands print them">
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -22,7 +24,7 @@ export function Tables() {
             <input type="search" aria-label="Find in this table" placeholder="find in this table" value={view.value.filter} onInput={(event) => choose({ filter: event.currentTarget.value })} /></div>
           {chosen.packed.left_out && <p class="quiet">{chosen.packed.left_out}</p>}
           <DataTable key={name} columns={chosen.columns} rows={chosen.rows()} label={name} filter={view.value.filter} order={view.value.order} onOrder={(order) => choose({ order })} />
-          {Object.keys(chosen.packed.summary).length > 0 && <dl class="facts tight">{Object.entries(chosen.packed.summary).map(([key, value]) => <div key={key}><dt>{heading(key)}</dt><dd>{readable(key, value)}</dd></div>)}</dl>}
+          {totals.length > 0 && <dl class="facts tight">{totals.map(([key, value]) => <div key={key}><dt>{heading(key)}</dt><dd>{readable(key, value)}</dd></div>)}</dl>}
         </>}
       </details>
     </Section>

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from shapescope.analyse.devices import Device
+from shapescope.analyse.diff import diff
+from shapescope.analyse.roofline_rows import run_device
 from shapescope.model import RunManifest
 from shapescope.read.run import Run
 from shapescope.show import tables
@@ -17,6 +20,12 @@ TABLES: Mapping[str, Callable[[Run], Result]] = {
     "shapes": tables.shapes,
     "kernels": lambda run: tables.kernels(run, by="kernel"),
     "launches": lambda run: _without_stacks(tables.kernels(run)),
+    "switches": lambda run: tables.switches(run, tiles=True),
+    "roofline": lambda run: tables.roofline(run, run_device(run)),
+    "memory": tables.memory,
+    "coverage": tables.coverage,
+    "ranks": tables.ranks,
+    "findings": lambda run: tables.findings(run, device=run_device(run)),
     "check": tables.check,
 }
 _NO_MANIFEST = "these traces come without a run.json"
@@ -26,12 +35,14 @@ def gather(run: Run, base: Run | None = None) -> Page:
     """All tables of a run. With a base, its shapes too, for comparison."""
     found = {name: build(run) for name, build in TABLES.items()}
     if base is not None:
+        found["diff"] = tables.diff(diff(base, run), base, run)
         found["base_shapes"] = tables.shapes(base)
     return Page(
         title=_title(run),
         facts=tuple(_facts(run, found)),
         tables=found,
         environment=_environment(run),
+        device=_peaks(run_device(run)),
         base_title=None if base is None else _title(base),
         base_environment={} if base is None else _environment(base),
     )
@@ -44,6 +55,11 @@ def _without_stacks(result: Result) -> Result:
 
 def _title(run: Run) -> str:
     return ", ".join(manifest.run_id for manifest in run.manifests) or run.path.resolve().name
+
+
+def _peaks(device: Device | None) -> dict[str, Any] | None:
+    """The roof over the roofline: FLOP/s by number type and bytes/s."""
+    return None if device is None else {"name": device.name, "peak": dict(device.peak), "bandwidth": device.bandwidth}
 
 
 def _environment(run: Run) -> dict[str, str]:
@@ -59,12 +75,20 @@ def _facts(run: Run, found: Mapping[str, Result]) -> Iterator[Fact]:
     version = packages.get(engine) if isinstance(packages, Mapping) else None
     yield Fact("model", manifest.model if manifest else None, absent)
     yield Fact("engine", f"{engine} {version}" if engine and version else engine, absent)
-    yield Fact("device", environment.get("device_name") or environment.get("device"), absent)
+    yield Fact("device", environment.get("device_name") or environment.get("device") or _traced_device(run), absent)
     yield Fact("driver", _driver(environment), absent)
     yield Fact("torch", packages.get("torch") if isinstance(packages, Mapping) else None, absent)
     yield Fact("recorded", manifest.created.replace("T", " ").replace("+00:00", " UTC") if manifest else None, absent)
     yield Fact("detail", f"{manifest.detail}, {manifest.mode}" if manifest else None, absent)
     yield from _counts(manifest, found)
+
+
+def _traced_device(run: Run) -> str | None:
+    """The devices that the traces themselves name."""
+    entries = [
+        entry for part in run.parts for entry in part.metadata.get("deviceProperties") or () if isinstance(entry, dict)
+    ]
+    return ", ".join(dict.fromkeys(str(entry["name"]) for entry in entries if entry.get("name"))) or None
 
 
 def _counts(manifest: RunManifest | None, found: Mapping[str, Result]) -> Iterator[Fact]:

@@ -34,12 +34,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one page shows. `tables` are keyed by the section that shows them: mostly the command's name."""
+    """What one page shows. `tables` are keyed by the section that shows them: mostly the command's name. `device` has the
+    `name`, the `peak` FLOP/s by number type and the `bandwidth` in bytes/s of a known device."""
 
     title: str
     facts: Sequence[Fact]
     tables: Mapping[str, Result]
     environment: Mapping[str, str] = field(default_factory=dict)
+    device: Mapping[str, Any] | None = None
     base_title: str | None = None
     base_environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -54,6 +56,7 @@ def payload(page: Page, *, live: bool = False, hide_paths: bool = False) -> dict
         "facts": [{"name": fact.name, "value": fact.value, "missing": fact.missing} for fact in page.facts],
         "tables": {name: _packed(name, result) for name, result in page.tables.items()},
         "environment": dict(page.environment),
+        "device": page.device,
         "base": None
         if page.base_title is None
         else {"title": page.base_title, "environment": dict(page.base_environment)},

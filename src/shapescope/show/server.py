@@ -139,7 +139,10 @@ class Guard:
 
     def _refused(self, request: Request) -> Response | None:
         """The answer to a request that does not get through; None for one that does."""
-        if len(str(request.url)) + sum(len(name) + len(value) for name, value in request.headers.raw) > _LONGEST_REQUEST:
+        if (
+            len(str(request.url)) + sum(len(name) + len(value) for name, value in request.headers.raw)
+            > _LONGEST_REQUEST
+        ):
             return _refusal(431)
         if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
             return _refusal(413)
