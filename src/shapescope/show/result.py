@@ -21,3 +21,8 @@ class Result:
     warnings: Sequence[Problem] = ()
     partial: bool = False
     streams: Sequence[Mapping[str, Any]] | None = None
+
+    def _repr_html_(self) -> str:
+        from shapescope.show.notebook import table
+
+        return table(self)
