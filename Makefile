@@ -5,25 +5,35 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-sglang test-vllm lint fuzz clean
+# Real captures, where they lie beside the checkout.
+CAPTURES := $(wildcard ../shared/traces/*_mi300x_*)
+
+.PHONY: demo test test-all test-vllm test-browser page page-check chromium lint fuzz clean
 
 demo: $(STAMP)
 	$(VENV)/bin/shapescope demo -o shapescope-runs
+	@for capture in $(CAPTURES); do \
+	  $(VENV)/bin/shapescope report $$capture -o shapescope-runs/$$(basename $$capture).html || test $$? -eq 3 || exit 1; \
+	done
 
 test: $(STAMP) lint
 	$(RUN) -m pytest -n 2 -m "not browser and not cluster and not torchrun and not engines"
 
-test-all: test
+test-all: test page-check chromium
 	$(RUN) -m pytest -m "browser or cluster or torchrun"
 
-# SGLang's real capture code on a CPU, with its own traces and with ours: prints which of its nine defects show.
-test-sglang: .venv-sglang/.installed
-	.venv-sglang/bin/python -W ignore tests/engines/sglang/defects.py
-	.venv-sglang/bin/python -W ignore -m pytest tests/engines/sglang -m engines
+test-browser: $(STAMP) page-check chromium
+	$(RUN) -m pytest -m browser
 
-.venv-sglang/.installed: tests/engines/sglang/requirements.txt tests/engines/sglang/install.sh pyproject.toml
-	tests/engines/sglang/install.sh
-	touch $@
+# The page's bundle is committed, so that the package builds without Node; a rebuild must give the same bytes.
+page:
+	cd frontend && npm ci --no-audit --no-fund --silent && npm run build
+
+page-check: page
+	git diff --exit-code --stat -- src/shapescope/show/static
+
+chromium:
+	command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
 
 test-vllm:
 	tests/engines/vllm/install.sh

@@ -122,18 +122,31 @@ def _record(request: _Request, settings: RecordingSettings, quiet: bool) -> Path
 
 
 def _show(folder: Path, no_color: bool) -> None:
-    from shapescope.cli.options import opened
+    from shapescope.cli.options import draw, opened, write_output
     from shapescope.show import tables
     from shapescope.show.console import show
+    from shapescope.show.gather import gather
+    from shapescope.show.heatmap import sparklines
+    from shapescope.show.html import report
+    from shapescope.show.page import payload
 
     screen = console(no_color)
-    show(screen, tables.shapes(opened(folder)), columns=tables.DEMO_SHOWN)
+    run = opened(folder)
+    page = gather(run)
+    show(screen, page.tables["shapes"], columns=tables.DEMO_SHOWN)
+    draw(sparklines(page.tables["shapes"]), no_color=no_color)
+    findings = page.tables["findings"]
+    if findings.rows:
+        screen.print("\nFindings", style="bold")
+        show(screen, findings, columns=tables.FINDINGS_SHOWN, quiet=True)
+    write_output(folder.parent / f"{folder.name}.html", report(payload(page)).encode())
     where = str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else str(folder)
-    screen.print(f"\nThe run is in {where}", soft_wrap=True)
+    screen.print(f"\nThe run is in {where}, its page is {where}.html", soft_wrap=True)
     screen.print("Next:", style="bold")
     for line in (
         f"shapescope kernels {where} --size 8 --by family",
         f"shapescope shapes {where} --format json",
         f"shapescope check {where}",
+        f"shapescope view {where}",
     ):
         screen.print(f"  {line}", soft_wrap=True)

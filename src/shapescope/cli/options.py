@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
+    from rich.text import Text
 
     from shapescope.read.run import Run
     from shapescope.show.result import Result
@@ -57,6 +60,15 @@ def opened(path: Path, *, replays: Sequence[Path] = (), stacks: bool = False) ->
     from shapescope.read.run import open_run
 
     return open_run(path, replays=replays, stacks=stacks, namer=name_frame)
+
+
+def draw(lines: Sequence[Text], *, no_color: bool = False) -> None:
+    """Print what is drawn rather than written, after a table and an empty line."""
+    screen = console(no_color)
+    if lines:
+        screen.print()
+    for line in lines:
+        screen.print(line, soft_wrap=True)
 
 
 def write_output(path: Path, content: bytes) -> None:

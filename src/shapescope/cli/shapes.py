@@ -12,6 +12,7 @@ from shapescope.cli.options import (
     RunArgument,
     TopOption,
     VerboseOption,
+    draw,
     emit,
     opened,
 )
@@ -32,8 +33,11 @@ def shapes(
     from shapescope.show import tables
 
     result = tables.shapes(opened(run))
-    raise typer.Exit(
-        emit(
-            result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SHAPES_SHOWN
-        )
+    code = emit(
+        result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SHAPES_SHOWN
     )
+    if format is Format.TABLE and not quiet:
+        from shapescope.show.heatmap import sparklines
+
+        draw(sparklines(result), no_color=no_color)
+    raise typer.Exit(code)

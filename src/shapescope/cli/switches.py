@@ -14,6 +14,8 @@ from shapescope.cli.options import (
     RunArgument,
     TopOption,
     VerboseOption,
+    console,
+    draw,
     emit,
     opened,
 )
@@ -34,15 +36,14 @@ def switches(
     """
     from shapescope.show import tables
 
-    result = tables.switches(opened(run), tiles=tiles)
-    raise typer.Exit(
-        emit(
-            result,
-            format=format,
-            top=top,
-            quiet=quiet,
-            verbose=verbose,
-            no_color=no_color,
-            columns=tables.SWITCHES_SHOWN,
-        )
+    found = opened(run)
+    result = tables.switches(found, tiles=tiles)
+    code = emit(
+        result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SWITCHES_SHOWN
     )
+    if format is Format.TABLE and not quiet:
+        from shapescope.show.heatmap import heat_map
+
+        by_family = tables.kernels(found, by="family")
+        draw(heat_map(by_family, result, console(no_color).width), no_color=no_color)
+    raise typer.Exit(code)

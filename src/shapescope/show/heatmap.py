@@ -34,7 +34,7 @@ def heat_map(kernels: Result, switches: Result, width: int = 80) -> list[Text]:
         cells, timed = _cells(rows)
         sizes = sorted({size for _, size in cells})[-((width - _NAME_WIDTH - 1) // _NARROWEST) :]
         if len(sizes) > 1:
-            lines += _block(graphs, cells, sizes, _marks(switches.rows, graphs), timed, width)
+            lines += _block(graphs, cells, sizes, marks=_marks(switches.rows, graphs), timed=timed, width=width)
     return lines
 
 
@@ -42,6 +42,7 @@ def _block(
     graphs: Graphs,
     cells: Mapping[tuple[str, int], float],
     sizes: Sequence[int],
+    *,
     marks: Mapping[tuple[str, int], str],
     timed: bool,
     width: int,
