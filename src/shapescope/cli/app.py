@@ -23,7 +23,6 @@ COMMANDS = (
     "coverage",
     "ranks",
     "findings",
-    "export",
     "check",
     "report",
     "view",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,7 @@ from shapescope.cli.options import (
     opened,
     write_output,
 )
+from shapescope.cli.perfetto import export_perfetto
 
 if TYPE_CHECKING:
     from shapescope.show.result import Result
@@ -32,6 +34,7 @@ class To(StrEnum):
     PARQUET = "parquet"
     MARKDOWN = "markdown"
     XLSX = "xlsx"
+    PERFETTO = "perfetto"
 
 
 _BINARY = (To.PARQUET, To.XLSX)
@@ -50,15 +53,25 @@ def export(
     run: RunArgument,
     table: Annotated[str, typer.Option("--table", help="shapes, kernels, launches, check, ..")] = "shapes",
     to: Annotated[To, typer.Option("--to", help="The format.")] = To.CSV,
+    replay: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--replay", metavar="TRACE", help="For perfetto: the replay; else the one in RUN.", show_default=False
+        ),
+    ] = None,
     output: OutputOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
 ) -> None:
-    """One table as CSV, JSON, Parquet, Markdown or a spreadsheet; text goes to stdout without -o.
+    """One table as CSV, JSON, Parquet, Markdown or a spreadsheet; or a replay whose kernels carry op, dims and module.
+
+    Text goes to stdout without -o.
 
     Example: shapescope export shapescope-runs/<run id> --table kernels --to parquet -o kernels.parquet
     """
+    if to is To.PERFETTO:
+        raise typer.Exit(export_perfetto(run, replay or (), output, quiet=quiet, no_color=no_color))
     from shapescope.errors import UsageError
     from shapescope.show.gather import TABLES
 

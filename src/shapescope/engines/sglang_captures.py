@@ -150,14 +150,14 @@ class StreamCapture:
             self.warming_up = False
             self._window.enter_context(self._recorder.capture(self.key))
 
-    def began(self, graph: Any) -> None:  # noqa: ARG002 - the protocol's signature
+    def segment_begins(self, graph: Any) -> None:  # noqa: ARG002 - the protocol's signature
         self._segment.enter_context(self._recorder.segment(len(self.graphs)))
 
     def closing(self, graph: Any) -> None:
         if not self._segments:
             self._recorder.closing(graph)
 
-    def ends(self, graph: Any) -> None:  # noqa: ARG002 - the protocol's signature
+    def segment_ended(self, graph: Any) -> None:  # noqa: ARG002 - the protocol's signature
         self._segment.close()
 
     def ended(self, graph: Any, error: BaseException | None) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
 from shapescope.read.frames import Schema, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows

@@ -30,7 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shapescope.errors import OutputError, UsageError
 from shapescope.show.export import to_json
-from shapescope.show.perfetto import OFFLINE_PATH, offline_page, perfetto_address
+from shapescope.show.perfetto_page import OFFLINE_PATH, offline_page, perfetto_address
 from shapescope.show.result import Result
 
 HOST = "127.0.0.1"
