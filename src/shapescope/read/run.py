@@ -108,7 +108,7 @@ def open_run(
             _refuse_unreadable(given, [part for _, _, part in parts if part.path.samefile(given)])
     assembly = assemble(parts)
     replayed, executions = replayed_kernels(assembly)
-    nodes, node_files = node_rows(folders, top)
+    nodes, node_files = node_rows(folders, top, assembly)
     kernels = kernels_by_launch(assembly, replayed, of_nameless(nodes, assembly), namer)
     each = tuple(part for _, _, part in parts)
     files = _files(assembly, executions, node_files, top)
@@ -134,7 +134,9 @@ def open_run(
     )
 
 
-def _read(folders: Sequence[RunFolder], top: Path, stacks: bool, asked: Sequence[Path]) -> list[tuple[int, str, Part]]:
+def _read(
+    folders: Sequence[RunFolder], top: Path, stacks: bool, asked: Sequence[Path]
+) -> list[tuple[int, str, Part]]:
     """Every part of every file, each file once; `asked` are those beside the first run's own."""
     found = []
     for number, folder in enumerate(folders):
