@@ -114,11 +114,8 @@ def _judged(found: Certain, kernels: Codes, launches: Codes, replayed: Coded, ca
     launch = _once(np.where(named & (found.first == found.last), found.first, -1), source)
     sure[source >= 0] = Sure.ALIGNED
     candidates = _candidates(found, np.flatnonzero(source < 0))
-    for row, places in candidates.items():
-        by_place = kernels[row] == UNNAMED or any(launches[place] == UNNAMED for place in places)
-        sure[row] = Sure.UNVERIFIED if by_place else Sure.AMBIGUOUS
-        if by_place and len(places) == 1 and contradicts((replayed, row), (captured, places[0])):
-            sure[row] = Sure.CONFLICT
+    sure[list(candidates)] = Sure.AMBIGUOUS
+    _by_place(sure, candidates, kernels, launches, (replayed, captured))
     for row, place, only in exchanged(kernels, launches, launch, captured.info):
         if sure[row] != Sure.ALIGNED:
             sure[row], source[row], launch[row] = Sure.ALIGNED, place, place if only else -1
@@ -147,6 +144,24 @@ def _candidates(found: Certain, rows: Codes) -> dict[int, tuple[int, ...]]:
     for row, place in zip(found.left[wanted].tolist(), found.right[wanted].tolist(), strict=True):
         listed[row].add(place)
     return {row: tuple(sorted(places)) for row, places in listed.items()}
+
+
+def _by_place(
+    sure: npt.NDArray[np.int8], candidates: dict[int, tuple[int, ...]], kernels: Codes, launches: Codes,
+    sides: tuple[Coded, Coded],
+) -> None:  # fmt: skip
+    """Where a name is not known, only the place speaks for a pair; one pair that cannot be disproves the order of all."""
+    replayed, captured = sides
+    rows = [
+        row
+        for row, places in candidates.items()
+        if kernels[row] == UNNAMED or any(launches[place] == UNNAMED for place in places)
+    ]
+    single = [(row, candidates[row][0]) for row in rows if len(candidates[row]) == 1]
+    against = any(contradicts((replayed, row), (captured, place)) for row, place in single)
+    sure[rows] = Sure.UNVERIFIED
+    if against:
+        sure[[row for row, _ in single]] = Sure.CONFLICT
 
 
 def _in_place(
