@@ -45,7 +45,7 @@ _FEWEST = 3
 # A smaller change is within what two runs of one build differ by, unless a rule asks for less.
 SMALLEST = 0.05
 # A change must be worth this share of its replay, and be more than clocks can tell.
-_LEAST_SHARE, _LEAST_NS = 0.002, 100
+_LEAST_SHARE, _LEAST_NOISY_SHARE, _LEAST_NS = 0.002, 0.005, 100
 # Two runs on one CPU differ by so much as a whole, by its clock and its neighbours (log); a device is its own.
 _CPU_DRIFT = math.log(1.35)
 _ORDER = ("replaced", "slower", "added", "removed", "faster", "unsure", "same")
@@ -203,15 +203,15 @@ def _named(name: OpName, op: Op) -> dict[str, Any]:
 def _judged(pair: Pair, shared: Common, smallest: float, replay_ns: float) -> dict[str, Any]:
     """A pair's times, ratio and verdict. The ratio is head over base less what all ops of the shape share."""
     base, head = pair.base_ns, pair.head_ns
-    change = pair.shift - shared.drift
-    tolerance = max(math.log1p(smallest), shared.noise, pair.noise)
+    change, least = shared.change(pair), math.log1p(smallest)
     worth = abs(math.expm1(change)) * base
+    share = _LEAST_SHARE if pair.quiet else _LEAST_NOISY_SHARE
     verdict, reason = "same", None
-    if abs(change) > tolerance and worth > max(_LEAST_SHARE * replay_ns, _LEAST_NS):
+    if shared.exceeded_by(pair, least) and worth > max(share * replay_ns, _LEAST_NS):
         verdict = "slower" if change > 0 else "faster"
         reason = None if pair.quiet else "noisy replays: the lowest times of each kernel are compared"
-    elif abs(change) > math.log1p(smallest):
-        reason = f"within what these replays vary (±{math.expm1(tolerance):.0%})"
+    elif abs(change) > least:
+        reason = f"within what these replays vary (±{math.expm1(shared.tolerance(pair, least)):.0%})"
     return {
         "base_ns": round(base),
         "head_ns": round(head),

@@ -26,7 +26,7 @@ _DRAWS, _HALVES, _SEED = 50, 20, 0
 # A difference counts from so many standard errors on.
 _ERRORS = 3.0
 # Noise is so many times what half of the ops differ by ..
-_DEVIATIONS = 4.0
+_DEVIATIONS = 3.0
 # .. of those ops that are this share of the replay: short ones vary more, and their own errors say so.
 _COUNTED_SHARE = 0.005
 # Spread of a normal distribution over its median absolute deviation.
@@ -104,6 +104,12 @@ class Pair:
         return math.log(self.head_ns / self.base_ns) if self.base_ns and self.head_ns else 0.0
 
     @property
+    def median_shift(self) -> float:
+        """The same of the medians, quiet or not."""
+        base, head = self.base.typical, self.head.typical
+        return math.log(head / base) if base and head else 0.0
+
+    @property
     def noise(self) -> float:
         """A shift of less than this (log) may be chance."""
         sides = (self.base, self.head)
@@ -113,10 +119,31 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What all ops of one shape share: `drift`, the factor of the whole machine (log), and the noise around it (log)."""
+    """What all ops of one shape share: `drift`, the factor of the whole machine (log), and the noise around it (log).
+
+    `median_drift` is the factor by medians.
+    """
 
     drift: float = 0.0
     noise: float = 0.0
+    median_drift: float = 0.0
+
+    def change(self, pair: Pair) -> float:
+        """A pair's own change (log)."""
+        return pair.shift - self.drift
+
+    def exceeded_by(self, pair: Pair, least: float) -> bool:
+        """Whether a change of `least` (log) or more is more than noise.
+
+        Of a noisy op the medians must agree as to half of it: a lowest time may be a lucky one, or lack such a one.
+        """
+        change, tolerance = self.change(pair), self.tolerance(pair, least)
+        agreed = pair.quiet or (pair.median_shift - self.median_drift) * math.copysign(1, change) > tolerance / 2
+        return abs(change) > tolerance and agreed
+
+    def tolerance(self, pair: Pair, least: float) -> float:
+        """How much of a change may be chance (log), and at least `least`."""
+        return max(least, self.noise, pair.noise)
 
 
 def common(pairs: Sequence[Pair], bound: float) -> Common:
@@ -127,12 +154,15 @@ def common(pairs: Sequence[Pair], bound: float) -> Common:
     if len(pairs) < _COMMON_OF:
         return Common()
     total = sum(pair.base_ns for pair in pairs)
-    counted = [pair for pair in pairs if pair.base_ns >= _COUNTED_SHARE * total]
-    shifts = [pair.shift for pair in (counted if len(counted) >= _COMMON_OF else pairs)]
-    drift = median(shifts)
+    long = [pair for pair in pairs if pair.base_ns >= _COUNTED_SHARE * total]
+    counted = long if len(long) >= _COMMON_OF else pairs
     allowed = max(bound, *(_spread(pair) for pair in _longest(pairs)))
-    drift = drift if abs(drift) <= allowed else 0.0
-    return Common(drift, _DEVIATIONS * _NORMAL * median(abs(shift - drift) for shift in shifts))
+    drift, median_drift = (
+        shared if abs(shared) <= allowed else 0.0
+        for shared in (median(pair.shift for pair in counted), median(pair.median_shift for pair in counted))
+    )
+    noise = _DEVIATIONS * _NORMAL * median(abs(pair.shift - drift) for pair in counted)
+    return Common(drift, noise, median_drift)
 
 
 def _spread(pair: Pair) -> float:
