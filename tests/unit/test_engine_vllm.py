@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -22,6 +22,7 @@ import torch
 from shapescope.engines import vllm as adapter
 from shapescope.engines.vllm_recorder import ProcessRecorder
 from shapescope.model import GraphKey, Phase, Rank, Unit
+from shapescope.record.hooks import CaptureWindows, watch_everywhere
 from shapescope.store.layout import RUN_ID_VARIABLE
 
 Mode = Enum("Mode", ["NONE", "PIECEWISE", "FULL"])
@@ -59,6 +60,8 @@ class Journal(list[Any]):
     def __init__(self) -> None:
         super().__init__()
         self.warmups: list[tuple[GraphKey, int, int]] = []
+        self.segments: list[int] = []
+        self.whole_graphs: list[Any] = []
         self.opened = 0
 
     def recorder(self, **known: Any) -> Any:
@@ -84,7 +87,14 @@ class Journal(list[Any]):
 
         self.known = known
         self.opened += 1
-        return SimpleNamespace(window=window, runner=runner, warmup=warmup, segment=lambda number: nullcontext())
+
+        def segment(number: int) -> AbstractContextManager[None]:
+            self.segments.append(number)
+            return nullcontext()
+
+        return SimpleNamespace(
+            window=window, runner=runner, warmup=warmup, segment=segment, closing=self.whole_graphs.append
+        )
 
     def windows(self) -> list[GraphKey | None]:
         return [event[1] for event in self if isinstance(event, tuple) and event[0] == "close"]
@@ -96,19 +106,40 @@ def journal(monkeypatch: pytest.MonkeyPatch) -> Journal:
     monkeypatch.setattr("shapescope.record.start.from_environment", journal.recorder)
     monkeypatch.setattr(adapter, "_recorder", ProcessRecorder())
     monkeypatch.setattr("shapescope.engines.vllm_recorder.rank_of", lambda config: Rank())
-    monkeypatch.setattr(torch.cuda, "graph", type("graph", (Graph,), {"journal": journal}))
+    fake_graphs(monkeypatch, journal)
     return journal
 
 
-class Graph:
-    journal: Journal
-    fails = False
+def fake_graphs(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+    """torch's two classes, nested as the real ones are; as from torch 2.14 on, a hook is told of a captured graph."""
+    hooks: list[Callable[[Any], None]] = []
 
-    def __enter__(self) -> None:
-        self.journal.append("capture begins")
+    class CUDAGraph:
+        def capture_begin(self) -> None:
+            journal.append("capture begins")
 
-    def __exit__(self, *error: object) -> None:
-        self.journal.append("capture ends")
+        def capture_end(self) -> None:
+            for hook in hooks:
+                hook(self)
+            journal.append("capture ends")
+
+    class graph:
+        def __init__(self) -> None:
+            self.cuda_graph = CUDAGraph()
+
+        def __enter__(self) -> None:
+            self.cuda_graph.capture_begin()
+
+        def __exit__(self, *error: object) -> None:
+            self.cuda_graph.capture_end()
+
+    def register(hook: Callable[[Any], None]) -> Any:
+        hooks.append(hook)
+        return SimpleNamespace(remove=lambda: hooks.remove(hook))
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", CUDAGraph)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(torch.cuda.graphs, "register_graph_capture_end_hook", register, raising=False)
 
 
 @pytest.fixture
@@ -119,6 +150,7 @@ def v1(journal: Journal) -> Any:
             get_capture_descs=lambda: [(Mode.PIECEWISE, [MIXED]), (Mode.FULL, [DECODE])]
         )
         failing = False
+        pieces = 0
 
         def capture_model(self) -> int:
             for mode, descriptors in self.cudagraph_dispatcher.get_capture_descs():
@@ -146,6 +178,10 @@ def v1(journal: Journal) -> Any:
             journal.append("capture" if is_graph_capturing else "warmup")
             if self.failing and is_graph_capturing:
                 raise MemoryError
+            if is_graph_capturing and self.pieces:
+                for _ in range(self.pieces):
+                    with torch.cuda.graph():
+                        journal.append("piece")
 
     attach(GPUModelRunner=GPUModelRunner, module=adapter.V1)
     return GPUModelRunner()
@@ -173,6 +209,27 @@ def test_v1_tells_of_its_warmups(v1: Any, journal: Journal) -> None:
     v1.capture_model()
     v1._warmup_and_capture(DECODE, Mode.FULL, num_warmups=2)
     assert journal.warmups == [(MIXED_KEY, 0, 1), (DECODE_KEY, 0, 1), (DECODE_KEY, 0, 2), (DECODE_KEY, 1, 2)]
+
+
+def test_v1_marks_pieces_and_lists_the_kernels_of_whole_graphs(v1: Any, journal: Journal) -> None:
+    v1.pieces = 2
+    v1._warmup_and_capture(MIXED, Mode.PIECEWISE)
+    assert journal.segments == [0, 1] and journal.whole_graphs == []
+    v1.pieces = 1
+    v1._warmup_and_capture(DECODE, Mode.FULL)
+    assert journal.segments == [0, 1, 0] and len(journal.whole_graphs) == 1
+
+
+def test_v1_lets_nobody_else_record_what_it_throws_away(v1: Any, journal: Journal) -> None:
+    v1.pieces = 1
+    others: list[Any] = []
+    stop = watch_everywhere(CaptureWindows(lambda graph: nullcontext(others.append(graph)), nullcontext))
+    v1.profile_cudagraph_memory()
+    v1.capture_model()
+    with torch.cuda.graph():
+        pass
+    stop()
+    assert len(others) == 1
 
 
 def test_v1_does_not_record_what_it_throws_away(v1: Any, journal: Journal) -> None:
@@ -312,6 +369,7 @@ def test_v2_opens_before_the_capture_is_live(v2: Any, journal: Journal) -> None:
     ]  # fmt: skip
     assert torch.cuda.graph.__enter__ is enter
     assert journal.warmups == [(MIXED_KEY, 0, 1), (DECODE_KEY, 0, 1)]
+    assert journal.segments == [0, 0] and len(journal.whole_graphs) == 1
 
 
 def test_v2_does_not_record_what_it_throws_away(v2: Any, journal: Journal) -> None:

@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shapescope.engines.vllm_keys import manager_key, manager_runner, model_key, rank_of
@@ -140,6 +140,7 @@ executions = st.builds(
 )
 
 
+@example(Speculation(Mode.FULL, 1, 1, None, 1), Speculation(Mode.FULL, 1, 1, 1, 1), 1, 1)
 @given(executions, executions, st.integers(1, 3), st.integers(1, 3))
 def test_another_descriptor_is_another_key(one: Any, other: Any, first: int, second: int) -> None:
     same = manager_key(MODEL, "", one, first) == manager_key(MODEL, "", other, second)

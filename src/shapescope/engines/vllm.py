@@ -3,7 +3,7 @@
 vLLM has two model runners. V1 captures a shape in `_warmup_and_capture`, by one `_dummy_run(.., is_graph_capturing=True)`
 after the warm-ups: the window is around that call, so that it holds every piece, breakable segment, micro-batch and
 drafter. V2 captures through `CudaGraphManager.capture`; a full graph's forward runs with the capture already live, so
-its window opens at `torch.cuda.graph.__enter__`, as the encoder's does in both. The captures that vLLM makes and throws
+its window opens as `torch.cuda.graph` is entered, as the encoder's does in both. The captures that vLLM makes and throws
 away to estimate their memory are not recorded. Seams read off vLLM 0.32 and 0.33.
 """
 
@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import Any
 
 from shapescope.engines.after_import import after_import
-from shapescope.engines.graph_seams import windows_at_graph_entry
 from shapescope.engines.vllm_keys import encoder_key, manager_key, manager_runner, model_key
 from shapescope.engines.vllm_recorder import ProcessRecorder
 from shapescope.errors import ShapescopeError
@@ -126,7 +125,7 @@ def _v1_shape(original: Original, runner: Any, args: tuple[Any, ...], kwargs: di
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("is_graph_capturing", False):
-            around = _recorder.window(config, name)
+            around = _recorder.window(config, name, whole=_v1_is_whole(asked))
         else:
             around = _recorder.warmup(config, name, next(warmups), _v1_warmups(runner, asked))
         with around:
@@ -135,6 +134,13 @@ def _v1_shape(original: Original, runner: Any, args: tuple[Any, ...], kwargs: di
     # On the instance and only meanwhile: serving calls the class's method as ever.
     with _replaced(runner, "_dummy_run", watched):
         return original(runner, *args, **kwargs)
+
+
+def _v1_is_whole(asked: dict[str, Any]) -> bool:
+    """Micro-batches and pieces are graphs of their own."""
+    return getattr(asked["cudagraph_runtime_mode"], "name", "") == "FULL" and not asked.get(
+        "allow_microbatching", False
+    )
 
 
 def _v1_warmups(runner: Any, asked: dict[str, Any]) -> int:
@@ -177,7 +183,7 @@ def _v2_graphs(original: Original, manager: Any, args: tuple[Any, ...], kwargs: 
     asked.arguments["create_forward_fn"] = captures.create_forward
     with (
         _recorder.runner(captures.config, captures.announced),
-        windows_at_graph_entry(captures.at_graph_entry),
+        _recorder.graphs(captures.config, captures.at_graph_entry),
     ):
         return original(*asked.args, **asked.kwargs)
 
@@ -226,7 +232,7 @@ class _ManagerCaptures:
         if self._in_forward:
             yield
             return
-        with _recorder.window(self.config, self._name):
+        with _recorder.alone(self.config, self._name):
             self._live = True
             try:
                 yield
@@ -254,10 +260,10 @@ def _encoder_shape(original: Original, manager: Any, args: tuple[Any, ...], kwar
         return original(manager, *args, **kwargs)
     asked = inspect.signature(original).bind(manager, *args, **kwargs).arguments
 
-    def at_entry() -> AbstractContextManager[None]:
-        return _recorder.window(_config(manager), lambda generation: encoder_key(asked, generation))
+    def at_graph_entry() -> AbstractContextManager[None]:
+        return _recorder.alone(_config(manager), lambda generation: encoder_key(asked, generation))
 
-    with windows_at_graph_entry(at_entry):
+    with _recorder.graphs(_config(manager), at_graph_entry):
         return original(manager, *args, **kwargs)
 
 

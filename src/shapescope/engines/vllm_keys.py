@@ -85,7 +85,8 @@ def _model_phase(tokens_each: int | None) -> Phase:
 
 def _key(runner: str, phase: Phase, descriptor: Any, mode: Any, *more: str) -> GraphKey:
     """The size is in requests where each has one token, else in tokens; every other field is a variant."""
-    of_requests = _tokens_each(descriptor) == 1 and descriptor.num_reqs == descriptor.num_tokens
+    uniform = getattr(descriptor, "uniform", False) or getattr(descriptor, "uniform_token_count", None) == 1
+    of_requests = uniform and descriptor.num_reqs == descriptor.num_tokens
     said = {"num_tokens", "cg_mode"}
     if of_requests:
         said |= {"num_reqs", "uniform", "uniform_token_count"}

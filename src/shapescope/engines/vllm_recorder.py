@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from shapescope.engines.graph_seams import segments_marked
 from shapescope.engines.vllm_keys import rank_of
 from shapescope.model import GraphKey
 from shapescope.record.guard import Guard
@@ -34,7 +34,7 @@ class ProcessRecorder:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Record nothing of what the body captures."""
+        """Record nothing of what the body captures, nor let the recorder of any program do so."""
         from shapescope.record.hooks import ignoring
 
         before, self.paused = self.paused, True
@@ -60,10 +60,30 @@ class ProcessRecorder:
                 return recorder.runner(*announced(self._generation))
         return nullcontext()
 
-    def window(self, config: Any, name: Name) -> AbstractContextManager[None]:
-        """A window for the key that `name` gives; without a key where that fails, which is then logged."""
+    def window(self, config: Any, name: Name, *, whole: bool = False) -> AbstractContextManager[None]:
+        """A window for the key that `name` gives; without a key where that fails, which is then logged.
+
+        The stream captures of the body are its segments. Of a shape that is `whole`, one graph, the kernels are listed too.
+        """
         recorder, key = self._named(config, name)
-        return nullcontext() if recorder is None else _window(recorder, key)
+        return nullcontext() if recorder is None else _window(recorder, key, whole)
+
+    def graphs(
+        self, config: Any, window: Callable[[], AbstractContextManager[object]]
+    ) -> AbstractContextManager[object]:
+        """Each stream capture of the body is a whole graph, and is put inside a `window()` of its own."""
+        with Guard("opening the recorder"):
+            recorder = self._open(config)
+            if recorder is not None:
+                from shapescope.record.hooks import CaptureWindows, watching
+
+                return watching(CaptureWindows(lambda _graph: window(), lambda: recorder.segment(0), recorder.closing))
+        return nullcontext()
+
+    def alone(self, config: Any, name: Name) -> AbstractContextManager[None]:
+        """The window of a graph that `graphs` watches."""
+        recorder, key = self._named(config, name)
+        return nullcontext() if recorder is None else recorder.window(key)
 
     def warmup(self, config: Any, name: Name, index: int, count: int) -> AbstractContextManager[None]:
         """Around the eager warm-up `index` of `count` of a key."""
@@ -91,6 +111,14 @@ class ProcessRecorder:
 
 
 @contextmanager
-def _window(recorder: CaptureProfiler, key: GraphKey | None) -> Iterator[None]:
-    with recorder.window(key), segments_marked(recorder.segment):
+def _window(recorder: CaptureProfiler, key: GraphKey | None, whole: bool) -> Iterator[None]:
+    from shapescope.record.hooks import CaptureWindows, watching
+
+    numbers = itertools.count()
+    segments = CaptureWindows(
+        lambda _graph: nullcontext(),
+        lambda: recorder.segment(next(numbers)),
+        recorder.closing if whole else None,
+    )
+    with recorder.window(key), watching(segments):
         yield
