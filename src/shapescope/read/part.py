@@ -208,7 +208,9 @@ def _device_problems(process: Process, name: str, launched: pl.DataFrame, kernel
     bare = launched.filter(pl.col("correlation").is_not_null())["launch"].n_unique() and not kernels.height
     if bare and graph_launches(process.calls).height:
         problems.append(
-            Problem(Code.KERNELS_MISSING, f"graphs were launched, and the trace holds none of their kernels: {_WHY}", name)
+            Problem(
+                Code.KERNELS_MISSING, f"graphs were launched, and the trace holds none of their kernels: {_WHY}", name
+            )
         )
     return problems
 

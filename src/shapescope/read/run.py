@@ -134,9 +134,7 @@ def open_run(
     )
 
 
-def _read(
-    folders: Sequence[RunFolder], top: Path, stacks: bool, asked: Sequence[Path]
-) -> list[tuple[int, str, Part]]:
+def _read(folders: Sequence[RunFolder], top: Path, stacks: bool, asked: Sequence[Path]) -> list[tuple[int, str, Part]]:
     """Every part of every file, each file once; `asked` are those beside the first run's own."""
     found = []
     for number, folder in enumerate(folders):
