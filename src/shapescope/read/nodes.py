@@ -29,7 +29,7 @@ NODES: Schema = {
 FILES: Schema = {**SHAPE, "part": pl.Int64, "file": pl.String}
 
 
-def node_rows(folders: Sequence[RunFolder], top: Path, assembly: Assembly) -> tuple[pl.DataFrame, pl.DataFrame]:
+def node_rows(folders: Sequence[RunFolder], top: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The nodes of captured graphs, one `NODES` row each in order of id; and the files, by shape.
 
     A list that cannot be read is left out; `folder_problems` names it.

@@ -108,7 +108,7 @@ def open_run(
             _refuse_unreadable(given, [part for _, _, part in parts if part.path.samefile(given)])
     assembly = assemble(parts)
     replayed, executions = replayed_kernels(assembly)
-    nodes, node_files = node_rows(folders, top, assembly)
+    nodes, node_files = node_rows(folders, top)
     kernels = kernels_by_launch(assembly, replayed, of_nameless(nodes, assembly), namer)
     each = tuple(part for _, _, part in parts)
     files = _files(assembly, executions, node_files, top)
