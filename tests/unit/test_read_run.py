@@ -331,7 +331,7 @@ def test_a_file_beside_the_captures_names_them(tmp_path: Path) -> None:
 def test_what_is_no_trace_never_stops_the_others(tmp_path: Path) -> None:
     good = mini.write(tmp_path / "bs_8_rank0.json.gz", mini.capture(0, 400, dims=[[8, 64]]))
     (tmp_path / "empty.json.gz").write_bytes(b"")
-    (tmp_path / "header.json.gz").write_bytes(gzip.compress(b"")[:10])
+    (tmp_path / "header.json.gz").write_bytes(gzip.compress(b"", mtime=0)[:10])
     (tmp_path / "cut.json.gz").write_bytes(good.read_bytes()[:-400])
     (tmp_path / "notes.txt").write_text("not a trace")
     (tmp_path / "config.json").write_text('{"nodes": [], "schema": "1.1.1"}')
@@ -349,7 +349,7 @@ def test_what_is_no_trace_never_stops_the_others(tmp_path: Path) -> None:
     assert {"truncated", "no-data", "not-a-trace"} <= {str(warning.code) for warning in run.warnings}
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"hello", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", b"{}", b"hello", gzip.compress(b"", mtime=0)])
 def test_one_path_without_a_trace_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(content)
