@@ -28,6 +28,7 @@ from shapescope.store.layout import temporary_file
 # On a CPU the kernels of a replay are ops.
 _KERNEL = re.compile(rb'"cat"\s{0,64}:\s{0,64}"(?:' + "|".join((*DEVICE, *OPS)).encode() + rb')"')
 _EVENT_BEGINS = re.compile(rb'\{\s{0,64}"(?:ph|cat|name|pid|tid|ts|dur|id|args)"\s{0,64}:')
+_LONGEST_BEGIN = 256
 _SHOWN = {
     "op": "op", "dims": "dims", "types": "types", "module": "module", "status": "status", "captured size": "size",
     "real size": "real_size",
@@ -119,10 +120,17 @@ def _passed_on(text: bytes, told: Mapping[Key, deque[bytes]], *, final: bool) ->
             yield text[at:begin]
             yield _with_fields(text[begin:end], fields)
             at = end
-    unfinished = -1 if final else _event_before(text, len(text))
-    rest = max(at, unfinished) if unfinished >= 0 else len(text)
+    rest = len(text) if final else max(at, _unfinished(text))
     yield text[at:rest]
     return rest
+
+
+def _unfinished(text: bytes) -> int:
+    """Where the last event of a text begins, which may go on behind it; the end where none does."""
+    begin = _event_before(text, len(text))
+    if begin < 0:
+        begin = text.rfind(b"{", max(0, len(text) - _LONGEST_BEGIN))
+    return begin if begin >= 0 else len(text)
 
 
 def _event_before(text: bytes, at: int) -> int:
