@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from test_analyses import command
 
 from shapescope.analyse.devices import Device, device_named, find_device
 from shapescope.analyse.roofline import SCHEMA, RooflineResult, roofline
@@ -278,3 +279,19 @@ def test_the_expert_layers_are_bounded_from_their_launches(traces: Path) -> None
     assert layer["flops"] <= truth == layer["flops_upper"]
     assert layer["bound"] == "compute"
     assert layer["problems"] == ["routing-unknown"]
+
+
+# Through the command, joined by the tool itself.
+
+
+@pytest.mark.parametrize("pair", ["sglang_qwen3_8b_mi300x_bs32", "vllm_gptoss_mi300x_piecewise"])
+def test_the_command_joins_the_real_pairs_and_puts_them_under_the_roof(
+    traces: Path, capsys: pytest.CaptureFixture[str], pair: str
+) -> None:
+    code, result = command(capsys, "roofline", traces / pair)
+    summary = result["summary"]
+    assert code == 0 and summary["device"] == "MI300X"
+    assert summary["modelled_share"] >= 0.9
+    assert all(row["attainment"] is None or 0 < row["attainment"] <= 1 for row in result["rows"])
+    unmodelled = sum(item["time_ns"] for item in summary["unmodelled"])
+    assert summary["modelled_time_ns"] + unmodelled == summary["kernel_time_ns"]

@@ -110,19 +110,16 @@ def diff(
     base: Run,
     head: Run,
     *,
-    base_kernels: pl.DataFrame | None = None,
-    head_kernels: pl.DataFrame | None = None,
     by: str = "op",
     smallest: float = SMALLEST,
 ) -> DiffResult:
     """Compare two runs per shape and op, or per kernel family or class where `by` says so.
 
-    `*_kernels` are the runs' replayed kernels, joined to their captures or not. Changes below `smallest` (a share) are
-    `same`. Raises UsageError for any other `by`.
+    Changes below `smallest` (a share) are `same`. Raises UsageError for any other `by`.
     """
     if by not in BY:
         raise UsageError(f"runs cannot be compared by {by!r}", f"One of {', '.join(BY)}.")
-    one, other = shape_ops(base, base_kernels, by=by), shape_ops(head, head_kernels, by=by)
+    one, other = shape_ops(base, by=by), shape_ops(head, by=by)
     rows: list[dict[str, Any]] = []
     shapes: list[dict[str, Any]] = []
     for key in sorted({*one, *other}, key=str):

@@ -14,6 +14,7 @@ import polars as pl
 
 from shapescope.analyse.coverage import coverage
 from shapescope.analyse.devices import Device
+from shapescope.analyse.join import join
 from shapescope.analyse.memory import memory
 from shapescope.analyse.rank_rows import collective_rows, rank_kernels, world_size
 from shapescope.analyse.ranks import ranks
@@ -76,9 +77,9 @@ class FindingsResult:
         }
 
 
-def findings(run: Run, kernels: pl.DataFrame | None = None, device: Device | None = None) -> FindingsResult:
-    """Everything worth a look in one run. `kernels` are its replayed kernels, joined to their captures or not."""
-    replays = _replay_times(run)
+def findings(run: Run, device: Device | None = None) -> FindingsResult:
+    """Everything worth a look in one run; of the roofline only where the device is given."""
+    replays, kernels = _replay_times(run), join(run).kernels
     found = [
         *_trust(run),
         *_shapes(run),
@@ -139,7 +140,7 @@ def _shapes(run: Run) -> Iterator[dict[str, Any]]:
         }
 
 
-def _switches(run: Run, kernels: pl.DataFrame | None, replays: dict[int, int]) -> Iterator[dict[str, Any]]:
+def _switches(run: Run, kernels: pl.DataFrame, replays: dict[int, int]) -> Iterator[dict[str, Any]]:
     for row in switches(run, kernels).rows.iter_rows(named=True):
         costly = row["cost_ns"] is not None
         if row["kind"] not in ("cliff", "fallback"):
@@ -195,7 +196,7 @@ _RANK_WORDS = {
 }
 
 
-def _ranks(run: Run, kernels: pl.DataFrame | None, replays: dict[int, int]) -> Iterator[dict[str, Any]]:
+def _ranks(run: Run, kernels: pl.DataFrame, replays: dict[int, int]) -> Iterator[dict[str, Any]]:
     rows = ranks(collective_rows(run), rank_kernels(run, kernels), world_size=world_size(run)).rows
     for row in rows.filter(pl.col("kind").is_in(list(_RANK_WORDS))).iter_rows(named=True):
         late = row["kind"] == "late"
@@ -239,9 +240,7 @@ def _traffic(run: Run) -> Iterator[dict[str, Any]]:
             }
 
 
-def _roofline(
-    run: Run, kernels: pl.DataFrame | None, device: Device, replays: dict[int, int]
-) -> Iterator[dict[str, Any]]:
+def _roofline(run: Run, kernels: pl.DataFrame, device: Device, replays: dict[int, int]) -> Iterator[dict[str, Any]]:
     """Ops that take much of their replay and reach little of what the device can do."""
     complete = run.executions.filter("complete").group_by("size").len()
     counts = dict(complete.iter_rows())

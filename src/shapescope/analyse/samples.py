@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from shapescope.analyse.join import join
 from shapescope.analyse.names import name_frame
 from shapescope.read.identity import identity_or_problem
 from shapescope.read.part import Part
@@ -28,10 +29,10 @@ INPUT_DEPENDENT = frozenset({"attention", "grouped_gemm", "moe_routing"})
 def replay_kernels(run: Run, kernels: pl.DataFrame | None = None) -> pl.DataFrame:
     """Replayed kernels with `class`, `family`, `tile` (the family's variant), `context_len`, `source`.
 
-    `kernels` are the run's replayed kernels, joined to their captures or not; `source` is `replay` or `replay-dummy`
-    where the recorder replayed, else `trace`.
+    `kernels` are `join(run).kernels`, where they are at hand: a device's kernels know their op through the join alone.
+    `source` is `replay` or `replay-dummy` where the recorder replayed, else `trace`.
     """
-    rows = run.replayed if kernels is None else kernels
+    rows = join(run).kernels if kernels is None else kernels
     timed = rows.join(_timings(run.parts), on="part", how="left", maintain_order="left")
     return named(timed)
 

@@ -41,10 +41,10 @@ class ShapeOps:
     whole: Mapping[str, Any] | None = None
 
 
-def shape_ops(run: Run, kernels: pl.DataFrame | None = None, *, by: str = "op") -> dict[tuple[Any, ...], ShapeOps]:
+def shape_ops(run: Run, *, by: str = "op") -> dict[tuple[Any, ...], ShapeOps]:
     """The shapes of a run by `KEY`; those of several ranks count together. A shape that nothing replayed shows its capture."""
     timed = pl.col("size").is_not_null() & pl.col("time_ns").is_not_null()
-    replayed = _keyed(replay_kernels(run, kernels).filter(timed), by)
+    replayed = _keyed(replay_kernels(run).filter(timed), by)
     wholes = _wholes(run)
     damaged = {number for number, part in enumerate(run.parts) if part.status in ("partial", "corrupt")}
     found: dict[tuple[Any, ...], ShapeOps] = {}

@@ -86,7 +86,7 @@ class _Choice:
 def switches(run: Run, kernels: pl.DataFrame | None = None, *, tiles: bool = False) -> SwitchesResult:
     """Where kernel choice changes from one size to the next.
 
-    `kernels` are the run's replayed kernels, joined to their captures or not. `tiles` shows changes of tile alone.
+    `kernels` are `join(run).kernels`, where they are at hand. `tiles` shows changes of tile alone.
     """
     choices = _choices(run, replay_kernels(run, kernels))
     rows: list[dict[str, Any]] = []

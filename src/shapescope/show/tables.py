@@ -121,9 +121,9 @@ def join(run: Run) -> Result:
     )  # fmt: skip
 
 
-def switches(run: Run, kernels: pl.DataFrame | None = None, *, tiles: bool = False) -> Result:
-    """One row a change of kernels from one size to the next. `kernels`, here and below: joined replays, if any."""
-    found = switches_of.switches(run, kernels, tiles=tiles)
+def switches(run: Run, *, tiles: bool = False) -> Result:
+    """One row a change of kernels from one size to the next."""
+    found = switches_of.switches(run, tiles=tiles)
     return _analysed(_result("switches", run, found.rows, summary=found.summary), found.warnings, found.partial)
 
 
@@ -149,9 +149,9 @@ def _broken(row: Mapping[str, Any]) -> str:
     return f"size {row['size']}: {what} took {row['ratio']:.2f} times as long"
 
 
-def roofline(run: Run, device: Device | None, kernels: pl.DataFrame | None = None) -> Result:
+def roofline(run: Run, device: Device | None) -> Result:
     """One row a (size, op, class, dims, types)."""
-    found = roofline_of.roofline(roofline_rows.roofline_rows(run, kernels), device)
+    found = roofline_of.roofline(roofline_rows.roofline_rows(run), device)
     empty = found.rows.is_empty()
     warnings = [*found.warnings, *([("no-data", "No complete replay with times is here.")] if empty else [])]
     return _analysed(_result("roofline", run, found.rows, summary=found.summary), warnings, found.partial or empty)
@@ -173,18 +173,18 @@ def coverage(run: Run, served: Sequence[Run] = ()) -> Result:
     return _analysed(_result("coverage", run, found.rows, summary=summary), found.warnings, damaged)
 
 
-def ranks(run: Run, kernels: pl.DataFrame | None = None) -> Result:
+def ranks(run: Run) -> Result:
     """One row a rank, then one a difference between ranks."""
     world = rank_rows.world_size(run)
-    found = ranks_of.ranks(rank_rows.collective_rows(run), rank_rows.rank_kernels(run, kernels), world_size=world)
+    found = ranks_of.ranks(rank_rows.collective_rows(run), rank_rows.rank_kernels(run), world_size=world)
     seen = [_rank(rank) for rank in found.rows.filter(pl.col("kind") == "rank")["rank"]]
     summary = {"ranks": seen, "world_size": world}
     return _analysed(_result("ranks", run, found.rows, summary=summary), found.warnings, found.partial)
 
 
-def findings(run: Run, kernels: pl.DataFrame | None = None, *, device: Device | None = None) -> Result:
+def findings(run: Run, *, device: Device | None = None) -> Result:
     """The short list, most costly first."""
-    found = findings_of.findings(run, kernels, device)
+    found = findings_of.findings(run, device)
     return _result("findings", run, found.rows, summary=found.summary)
 
 
