@@ -29,6 +29,8 @@ class Log:
 
 
 log = Log()
+# As it is before anybody watches tapes: on this device a tape is what a graph is made of, and no graph itself.
+_note = TapeGraph.capturing
 
 
 class Stream:
@@ -73,7 +75,7 @@ def _begin(graph: Any, pool: Any = None, capture_error_mode: str = "global") -> 
         raise RuntimeError("a capture is live on this stream already")
     graph._tape = TapeGraph()
     graph._pool = pool or (0, 1)
-    graph._recording = graph._tape.capturing()
+    graph._recording = _note(graph._tape)
     graph._recording.__enter__()
     log.live.append(graph)
     log.segments += 1
