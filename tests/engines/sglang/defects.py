@@ -43,7 +43,10 @@ def breakable_start_up(side: Side, folder: Path) -> Finding:
     outcome = scenarios.run(side, scenarios.breakable_decode, folder)
     all_captured = outcome.segments == len(engine.SIZES) * (engine.LAYERS + 1)
     died = bool(outcome.error) and all_captured
-    return Finding(died, f"captured all, then died: {outcome.error}" if died else f"started, {_files(folder, outcome)}")
+    lost = len(traces(folder)) < len(engine.SIZES)
+    return Finding(
+        died or lost, f"captured all, then died: {outcome.error}" if died else f"started, {_files(folder, outcome)}"
+    )
 
 
 def colliding_names(side: Side, folder: Path) -> Finding:
