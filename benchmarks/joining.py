@@ -61,9 +61,7 @@ def graph(replay: Event) -> tuple[Event, Event, list[Event]]:
     (span,) = [event for event in events if event.get("cat") == "user_annotation" and "execute_32" in event["name"]]
     correlation = launch["args"]["correlation"]
     kernels = [
-        event
-        for event in events
-        if event.get("cat") == "kernel" and event["args"].get("correlation") == correlation
+        event for event in events if event.get("cat") == "kernel" and event["args"].get("correlation") == correlation
     ]
     return span, launch, sorted(kernels, key=lambda event: event["ts"])
 
@@ -92,7 +90,9 @@ def longer(capture: Event) -> Event:
     spans = [event for event in events if event["name"].startswith("capture_")]
     last = moved(end, COPIES - 1, None)
     around = [{**span, "dur": span["dur"] + STEP * COPIES} for span in spans]
-    copies = [moved(event, copy, None) for copy in range(COPIES) for event in inside if event["cat"] != "python_function"]
+    copies = [
+        moved(event, copy, None) for copy in range(COPIES) for event in inside if event["cat"] != "python_function"
+    ]
     return {**capture, "traceEvents": [*around, begin, *copies, last]}
 
 
