@@ -320,30 +320,24 @@ def _graph(context: Any) -> Any:
 
 
 def _seams() -> list[Patch]:
-    classes: list[tuple[Any, Any]] = [(torch.cuda.CUDAGraph, torch.cuda.graph)]
-    if hasattr(torch.xpu, "XPUGraph"):
-        classes.append((torch.xpu.XPUGraph, torch.xpu.graph))
-    seams = [
-        patch
-        for graphs, context in classes
-        for patch in (
-            Patch(graphs, "capture_begin", _begin),
-            Patch(graphs, "capture_end", _end),
-            Patch(context, "__enter__", _enter),
-            Patch(context, "__exit__", _exit),
-        )
-    ]
-    for graphs in _graph_classes():
+    seams = []
+    for graphs, context in _device_classes():
         seams += [Patch(graphs, "capture_begin", _begin), Patch(graphs, "capture_end", _end)]
+        if context is not None:
+            seams += [Patch(context, "__enter__", _enter), Patch(context, "__exit__", _exit)]
     tapes = sys.modules.get("shapescope.tape")
     return seams if tapes is None else [*seams, Patch(tapes.TapeGraph, "capturing", _capturing)]
 
 
-def _graph_classes() -> list[type]:
-    """torch's graph classes: CUDA and HIP share one; the NPU's comes with its own package."""
+def _device_classes() -> list[tuple[type, type | None]]:
+    """torch's graph classes, each once, with its context: CUDA and HIP share them; the NPU's come with a package of its own."""
     npu = getattr(torch, "npu", None)
-    found = (torch.cuda.CUDAGraph, getattr(torch.xpu, "XPUGraph", None), getattr(npu, "NPUGraph", None))
-    return [graphs for graphs in found if graphs is not None]
+    found = [
+        (torch.cuda.CUDAGraph, torch.cuda.graph),
+        (getattr(torch.xpu, "XPUGraph", None), getattr(torch.xpu, "graph", None)),
+        (getattr(npu, "NPUGraph", None), None),
+    ]
+    return [(graphs, context) for graphs, context in found if graphs is not None]
 
 
 class _Patches:
