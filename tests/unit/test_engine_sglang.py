@@ -238,7 +238,7 @@ def test_the_window_opens_after_the_last_hook_and_closes_after_the_capture(steps
     attached(steps, backend)
     assert backend.capture_one(ShapeKey(4), forward(steps), None, hook(steps)) == "captured"
     warm = [step for index in range(warmups) for step in (f"warm-up {index} of 2", "forward", "hook")]
-    capture = ["open", "begin", "segment 0", "forward", "segment over", "end", "graph", "close"]
+    capture = ["open", "segment 0", "begin", "forward", "end", "segment over", "graph", "close"]
     assert steps == [*warm, *capture]
 
 
