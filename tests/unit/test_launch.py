@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shapescope.errors import UsageError
 from shapescope.model import Evidence, GraphKey, ManifestRow, Rank, Status
-from shapescope.record.launch import child_environment
+from shapescope.record.launch import child_environment, launch
 from shapescope.settings import Detail, Mode, RecordingSettings, recording_settings, switches_of
 from shapescope.store.finish import finish_run
 from shapescope.store.layout import temporary_file
@@ -71,6 +72,12 @@ def test_a_command_that_is_not_there(environment: dict[str, str]) -> None:
     found = record(environment, "no-such-command")
     assert found.returncode == 2
     assert found.stderr.startswith("error: cannot start no-such-command: No such file or directory\nhint: ")
+
+
+def test_a_system_without_such_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "sigwaitinfo")
+    with pytest.raises(UsageError, match="as Linux has them"):
+        launch(["true"], RecordingSettings(), {})
 
 
 def test_the_commands_own_options_need_no_dashes(environment: dict[str, str]) -> None:

@@ -37,6 +37,10 @@ class Launched:
 
 def launch(command: Sequence[str], settings: RecordingSettings, environment: Mapping[str, str]) -> Launched:
     """Run a command to its end. Raises UsageError where it cannot be started, and OSError where tidying up fails."""
+    if not hasattr(signal, "sigwaitinfo"):
+        raise UsageError(
+            "shapescope record needs signals as Linux has them", "Set the variables and call shapescope.watch()."
+        )
     root = root_folder(environment, settings.folder)
     run_id = environment.get(RUN_ID_VARIABLE) or new_run_id()
     variables = child_environment(replace(settings, folder=str(root)), run_id, environment)
