@@ -22,7 +22,7 @@ export function Curves() {
           {has("time_per_token_ns") && <PerToken frame={frame} />}
           {has("busy_ns") && <Strip frame={frame} column="span_ns" label="busy and gap" detail={busy} draw={drawBusy} />}
           {has("launches") && <Strip frame={frame} column="launches" label="launches" detail={kinds} draw={drawBars("launches")} />}
-          {has("capture_ns") && <Strip frame={frame} column="capture_ns" label="capture time" detail={recording} draw={drawBars("capture_ns", "record_ns")} also={["record_ns"]} />}
+          {has("capture_ns") && <Strip frame={frame} column="capture_ns" label="capture time" detail={recording} draw={drawCapture} sum="record_ns" />}
           {has("memory_bytes") && <Strip frame={frame} column="memory_bytes" label="memory" detail={() => "what this capture added, in capture order"} draw={drawBars("memory_bytes")} />}
           {["time_ns", "capture_ns", "memory_bytes", "busy_ns"].filter((column) => !has(column)).map((column) => (
             <Absent key={column} frame={frame} column={column} />
@@ -35,13 +35,13 @@ export function Curves() {
 
 interface Drawn { frame: Frame; y: Scale; rows: (Row | undefined)[] }
 
-function Strip({ frame, column, label, detail, draw, also = [], log = false, floor }: {
+function Strip({ frame, column, label, detail, draw, also = [], sum, log = false, floor }: {
   frame: Frame; column: string; label: string; detail: (row: Row) => ComponentChildren; draw: (drawn: Drawn) => ComponentChildren;
-  also?: string[]; log?: boolean; floor?: number;
+  also?: string[]; sum?: string; log?: boolean; floor?: number;
 }) {
   const rows = sizes.value.map(({ key }) => shapeAt.value.get(key));
   const base = column === "time_ns" ? [...baseAt.value.values()] : [];
-  const values = [...rows, ...base].flatMap((row) => [column, ...also].map((name) => row?.[name])).filter((value): value is number => typeof value === "number");
+  const values = [...rows, ...base].flatMap((row) => [...[column, ...also].map((name) => row?.[name]), sum && row?.[column] != null ? row[column] + (row[sum] ?? 0) : null]).filter((value): value is number => typeof value === "number");
   const top = Math.max(...values, 0) || 1;
   const scale = log
     ? scaleLog([Math.min(...values) * 0.8, floor ?? top * 1.15], [HEIGHT - 1, TOP])
@@ -112,9 +112,9 @@ function summary(label: string, column: string, rows: (Row | undefined)[]): stri
 
 const counted = (row: Row) => `${row.time_source ?? "no source"} ×${row.replays ?? DASH}`;
 const spread = (row: Row) => `p10 ${readable("_ns", row.time_p10_ns)} · p90 ${readable("_ns", row.time_p90_ns)} · ${counted(row)}`;
-const busy = (row: Row) => row.gap_ns === null ? "" : `busy ${readable("_ns", row.busy_ns)} · gap ${readable("_ns", row.gap_ns)} · trace ×${row.replays ?? DASH}`;
+const busy = (row: Row) => row.gap_ns === null ? "" : `busy ${readable("_ns", row.busy_ns)} · gap ${readable("_ns", row.gap_ns)} · trace ×${row.replays_seen ?? DASH}`;
 const kinds = (row: Row) => `${row.kernels ?? DASH} kernels · ${row.families ?? DASH} families · ${row.ops ?? DASH} ops · captured`;
-const recording = (row: Row) => `of it recording ${readable("_ns", row.record_ns)} · manifest ×1`;
+const recording = (row: Row) => `recording it took ${readable("_ns", row.record_ns)} more · manifest ×1`;
 
 function drawTime({ frame, y, rows }: Drawn) {
   const base = sizes.value.map(({ key }) => baseAt.value.get(key));
@@ -181,11 +181,20 @@ function drawBusy({ frame, y, rows }: Drawn) {
   ));
 }
 
-function drawBars(column: string, within?: string) {
+/** Capture, and on top of it what recording it took. */
+function drawCapture({ frame, y, rows }: Drawn) {
+  return rows.map((row, at) => row?.capture_ns != null && (
+    <g key={at}>
+      <rect class="within" {...bar(at, frame)} y={y(row.capture_ns + (row.record_ns ?? 0))} height={HEIGHT - 1 - y(row.capture_ns + (row.record_ns ?? 0))} />
+      <rect class="bar" {...bar(at, frame)} y={y(row.capture_ns)} height={HEIGHT - 1 - y(row.capture_ns)} />
+    </g>
+  ));
+}
+
+function drawBars(column: string) {
   return ({ frame, y, rows }: Drawn) => rows.map((row, at) => row?.[column] != null && (
     <g key={at}>
       <rect class="bar" {...bar(at, frame)} y={y(row[column])} height={Math.max(0, HEIGHT - 1 - y(row[column]))} />
-      {within && row[within] != null && <rect class="within" {...bar(at, frame)} y={y(row[within])} height={HEIGHT - 1 - y(row[within])} />}
     </g>
   ));
 }

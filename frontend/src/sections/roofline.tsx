@@ -38,8 +38,8 @@ function Plot() {
     <figure class="roofline" ref={holder}>
       <figcaption><span class="channel">roofline</span> <span class="quiet">{here.length} ops of this size · {device ? printable(device.name) : "unknown device: no roof, absolute figures only"}</span></figcaption>
       <svg width={width} height={HEIGHT} role="group" aria-label={`Roofline: ${here.length} ops of this size`} onKeyDown={moveFocus(".op")}>
-        {x.ticks(4).filter(power).map((tick) => <g key={`x${tick}`}><line class="tick" x1={x(tick)} x2={x(tick)} y1={TOP} y2={HEIGHT - BOTTOM} /><text class="tick-label" text-anchor="middle" x={x(tick)} y={HEIGHT - BOTTOM + 14}>{tick}</text></g>)}
-        {y.ticks(4).filter(power).map((tick) => <g key={`y${tick}`}><line class="tick" x1={LEFT} x2={width - RIGHT} y1={y(tick)} y2={y(tick)} /><text class="tick-label" text-anchor="end" x={LEFT - 5} y={y(tick) + 4}>{tick}</text></g>)}
+        {x.ticks(4).filter(power).map((tick) => <g key={`x${tick}`}><line class="tick" x1={x(tick)} x2={x(tick)} y1={TOP} y2={HEIGHT - BOTTOM} /><text class="tick-label" text-anchor="middle" x={x(tick)} y={HEIGHT - BOTTOM + 14}>{readable("", tick)}</text></g>)}
+        {y.ticks(4).filter(power).map((tick) => <g key={`y${tick}`}><line class="tick" x1={LEFT} x2={width - RIGHT} y1={y(tick)} y2={y(tick)} /><text class="tick-label" text-anchor="end" x={LEFT - 5} y={y(tick) + 4}>{readable("", tick)}</text></g>)}
         <text class="tick-label" text-anchor="end" x={width - RIGHT} y={HEIGHT - 4}>FLOP per byte</text>
         <text class="tick-label" x={2} y={10}>TFLOP/s</text>
         {bandwidth && roofs.map((name, at) => (

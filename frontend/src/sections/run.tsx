@@ -6,7 +6,8 @@ import { DASH, printable } from "../values";
 export function Run() {
   const known = payload.facts.filter((fact) => fact.value !== null);
   const reasons = [...new Set(payload.facts.filter((fact) => fact.value === null).map((fact) => fact.missing))];
-  const partial = [...tables.values()].some((table) => table.packed.partial);
+  // Analyses are partial for want of data, too; files only where something was lost.
+  const partial = ["shapes", "check"].some((name) => tables.get(name)?.packed.partial);
   return (
     <Section id="run" title="Run" note={<bdi>{printable(payload.title)}</bdi>}>
       <dl class="facts">
