@@ -21,9 +21,11 @@ function joinedAt(key: string): Row[] {
   const [sizeOf, rankOf, fileOf, launchOf] = ["size", "rank", "replay_file", "launch"].map((name) => join.column(name)) as [any[], any[], any[], any[]];
   const first = sizeOf.findIndex((value, at) => sizeKey(value) === key && String(rankOf[at]) === rank.value && launchOf[at] !== null);
   if (first < 0) return [];
+  const kernels = table("kernels");
+  const families = new Map(kernels.column("kernel").map((kernel, at) => [kernel, kernels.column("family")[at]]));
   return join.rows()
     .filter((row) => row.replay_file === fileOf[first] && row.launch === launchOf[first])
-    .map((row) => ({ ...row, seq: row.seq_replay, calls: 1, source: `join: ${row.status}` }));
+    .map((row) => ({ ...row, family: families.get(row.kernel) ?? null, seq: row.seq_replay, calls: 1, source: `join: ${row.status}` }));
 }
 
 /** Ask the server for a size that the file left out; the page draws it when it comes. */

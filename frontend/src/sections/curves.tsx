@@ -25,7 +25,7 @@ export function Curves() {
           {has("capture_ns") && <Strip frame={frame} column="capture_ns" label="capture time" detail={recording} draw={drawCapture} sum="record_ns" />}
           {has("memory_bytes") && <Strip frame={frame} column="memory_bytes" label="memory" detail={() => "what this capture added, in capture order"} draw={drawBars("memory_bytes")} />}
           {["time_ns", "capture_ns", "memory_bytes", "busy_ns"].filter((column) => !has(column)).map((column) => (
-            <Absent key={column} frame={frame} column={column} />
+            <Absent key={column} column={column} />
           ))}
         </>
       )}
@@ -94,11 +94,11 @@ function Reading({ label, column, detail }: { label: string; column: string; det
   );
 }
 
-function Absent({ frame, column }: { frame: Frame; column: string }) {
+function Absent({ column }: { column: string }) {
   const label = { time_ns: "time per replay", capture_ns: "capture time", memory_bytes: "memory", busy_ns: "busy and gap" }[column];
   return (
     <ScopeRow class="strip absent" label={<div class="reading"><span class="channel">{label}</span></div>}>
-      <div class="columns" style={{ width: `${frame.total}px` }}>{DASH} {reason(column)}</div>
+      <div class="columns">{DASH} {reason(column)}</div>
     </ScopeRow>
   );
 }

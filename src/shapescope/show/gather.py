@@ -21,6 +21,7 @@ TABLES: Mapping[str, Callable[[Run], Result]] = {
     "kernels": lambda run: tables.kernels(run, by="kernel"),
     "launches": lambda run: _without_stacks(tables.kernels(run)),
     "switches": lambda run: tables.switches(run, tiles=True),
+    "join": lambda run: _without_stacks(tables.join(run)),
     "roofline": lambda run: tables.roofline(run, run_device(run)),
     "memory": tables.memory,
     "coverage": tables.coverage,
