@@ -179,13 +179,18 @@ def test_runs_without_a_common_size_are_said_to_be_so(tmp_path: Path, capsys: py
 
 
 def replays_of(
-    folder: Path, names: Sequence[str], *, lengths: Mapping[str, float] | None = None, count: int = 4
+    folder: Path,
+    names: Sequence[str],
+    *,
+    lengths: Mapping[str, float] | None = None,
+    count: int = 4,
+    step: str = "step[DECODE bs=8]",
 ) -> Path:
     """Steps at size 8 whose graph launches run these kernels, 10 us each unless said otherwise."""
     events: list[mini.Event] = []
     for number in range(count):
         at = 1000 * number
-        events.append(mini.span("step[DECODE bs=8]", at, 50))
+        events.append(mini.span(step, at, 50))
         events.append(mini.call("cudaGraphLaunch", at + 1, 2, correlation=number))
         for n, name in enumerate(names):
             length = (lengths or {}).get(name, 10)
@@ -222,6 +227,21 @@ def test_engines_are_compared_by_class(tmp_path: Path, capsys: pytest.CaptureFix
     assert code == 0
     rows = {row["op"]: (row["base_ns"], row["head_ns"], row["ratio"]) for row in result["rows"]}
     assert rows == {"gemm": (20_000, 20_000, 1.0), "norm": (10_000, 10_000, 1.0)}
+
+
+def test_engines_that_name_their_runners_otherwise_meet_by_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, step in (("sglang", "step[DECODE bs=8]"), ("vllm", "execute_context_0(0)_generation_8(8)")):
+        run = replays_of(tmp_path / name, [GEMM, "rms_norm_kernel"], step=step)
+        file = "DecodeCudaGraphRunner_bs_8_rank0.json" if name == "sglang" else "capture_tokens_8_rank0.json"
+        mini.write(run / file, mini.capture(10, 2, dims=[[8, 64]]))
+    both = (tmp_path / "sglang", tmp_path / "vllm")
+    code, result = command(capsys, "diff", *both, "--by", "class")
+    assert code == 0 and verdicts(result) == {"same"}
+    assert [warning["code"] for warning in result["warnings"]].count("runners-differ") == 1
+    code, result = command(capsys, "diff", *both)
+    assert code == 3 and "no-common-shape" in codes(result)
 
 
 def test_kernels_known_from_captures_alone_are_compared_by_family(

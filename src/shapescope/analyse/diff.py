@@ -8,6 +8,7 @@ tell, with the reason.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from shapescope.analyse.environment import Difference, differences
-from shapescope.analyse.shape_ops import KEY, Op, OpName, ShapeOps, shape_ops
+from shapescope.analyse.shape_ops import KEY, Key, Op, OpName, ShapeOps, shape_ops
 from shapescope.analyse.spread import Common, Pair, common
 from shapescope.errors import UsageError
 from shapescope.read.run import Run
@@ -122,6 +123,7 @@ def diff(
     one, other = shape_ops(base, by=by), shape_ops(head, by=by)
     rows: list[dict[str, Any]] = []
     shapes: list[dict[str, Any]] = []
+    other, renamed = _met_by_size(one, other) if by != "op" else (other, ())
     for key in sorted({*one, *other}, key=str):
         about = dict(zip(KEY, key, strict=True))
         if key in one and key in other:
@@ -133,9 +135,32 @@ def diff(
     rows.sort(key=lambda row: (_ORDER.index(row["verdict"]), -abs(row.get("cost_ns") or 0)))
     table = pl.DataFrame([{name: row.get(name) for name in SCHEMA} for row in rows], schema=SCHEMA)
     changed = tuple(differences(base, head))
-    warnings = tuple(_warnings(table, shapes, changed))
+    warnings = (*renamed, *_warnings(table, shapes, changed))
     partial = base.partial or head.partial or not shapes or "unsure" in table["verdict"]
     return DiffResult(table, tuple(shapes), changed, partial, warnings)
+
+
+def _met_by_size(
+    one: Mapping[Key, ShapeOps], other: Mapping[Key, ShapeOps]
+) -> tuple[dict[Key, ShapeOps], tuple[tuple[str, str], ...]]:
+    """Engines name their runners and variants, and count sizes, each in its own way: where two runs share no shape, but
+    each has one of a size, those meet. The second run under the keys of the first, and a warning that says so.
+    """
+    if not set(one).isdisjoint(other):
+        return dict(other), ()
+    size = KEY.index("size")
+    here, there = (Counter(key[size] for key in shapes) for shapes in (one, other))
+    lone = {key[size]: key for key in one if here[key[size]] == 1 == there[key[size]]}
+    met = {lone.get(key[size], key): shape for key, shape in other.items()}
+    if not lone:
+        return met, ()
+    names = [", ".join(sorted({_said(key) for key in shapes if key[size] in lone})) for shapes in (one, other)]
+    return met, (("runners-differ", f"Compared by size alone: {names[0]} against {names[1]}."),)
+
+
+def _said(key: Key) -> str:
+    named = dict(zip(KEY, key, strict=True))
+    return " ".join(str(named[name]) for name in ("runner", "phase", "variant", "unit") if named[name])
 
 
 def _warnings(

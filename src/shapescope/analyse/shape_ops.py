@@ -14,6 +14,8 @@ from shapescope.analyse.spread import Times
 from shapescope.read.run import Run
 
 KEY = ("runner", "phase", "size", "variant", "unit", "context_len")
+Key = tuple[Any, ...]
+"""The values of `KEY`."""
 OpName = tuple[str | None, str | None]
 """An op and its dims; a family or a class and None where runs are compared by these."""
 
@@ -41,13 +43,13 @@ class ShapeOps:
     whole: Mapping[str, Any] | None = None
 
 
-def shape_ops(run: Run, *, by: str = "op") -> dict[tuple[Any, ...], ShapeOps]:
+def shape_ops(run: Run, *, by: str = "op") -> dict[Key, ShapeOps]:
     """The shapes of a run by `KEY`; those of several ranks count together. A shape that nothing replayed shows its capture."""
     timed = pl.col("size").is_not_null() & pl.col("time_ns").is_not_null()
     replayed = _keyed(replay_kernels(run).filter(timed), by)
     wholes = _wholes(run)
     damaged = {number for number, part in enumerate(run.parts) if part.status in ("partial", "corrupt")}
-    found: dict[tuple[Any, ...], ShapeOps] = {}
+    found: dict[Key, ShapeOps] = {}
     for key, members in replayed.group_by(KEY, maintain_order=True):
         complete = members.filter("complete")
         seen, replays = members["execution"].n_unique(), complete["execution"].n_unique()
@@ -100,7 +102,7 @@ def _times(members: pl.DataFrame) -> Times:
     return Times(np.array([times for times in replays if len(times) == usual], dtype=np.int64))
 
 
-def _wholes(run: Run) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _wholes(run: Run) -> dict[Key, dict[str, Any]]:
     """Times of whole replays, unprofiled, over all ranks: the median of medians, the least p10, the largest p90."""
     rows = run.shape_rows.filter(pl.col("time_source").is_in(["replay", "replay-dummy"]) & pl.col("size").is_not_null())
     table = rows.group_by(KEY, maintain_order=True).agg(

@@ -40,6 +40,7 @@ class Code(StrEnum):
     ENVIRONMENT_CHANGED = "environment-changed"
     NO_COMMON_SHAPE = "no-common-shape"
     SIZES_DIFFER = "sizes-differ"
+    RUNNERS_DIFFER = "runners-differ"
     UNSURE = "unsure"
     DRIFT = "drift"
     RULE_FAILED = "rule-failed"
