@@ -27,6 +27,7 @@ from shapescope.model import (
 from shapescope.read.assembly import rank_name
 from shapescope.read.run import open_run
 from shapescope.store.manifest import ManifestWriter, write_run
+from shapescope.store.spans import Mark, span_name
 
 SHARED_ROLES = {
     "README.md": "not-a-trace",
@@ -568,3 +569,28 @@ def test_one_key_captured_twice_is_told(tmp_path: Path) -> None:
     run = open_run(tmp_path)
     assert "duplicate-key" in {str(warning.code) for warning in run.warnings}
     assert run.check()["key"].to_list() == ["bs=8", "bs=8"]
+
+
+def test_each_replay_of_a_measuring_window_is_an_execution_of_its_own(tmp_path: Path) -> None:
+    """The window's own span around three replays, each in a span; a piecewise replay is one execution of two launches."""
+    key = GraphKey.of("DecodeRunner", 8)
+    name = span_name(Mark.REPLAY, key)
+    identity = to_plain(TraceIdentity(key, Rank(), Evidence.REPLAY))
+    on_cpu = [mini.span(name, 0, 900)]
+    piecewise = [mini.span(name, 0, 900)]
+    for n in range(3):
+        at = 100 * n + 10
+        on_cpu += [
+            mini.span(name, at, 50),
+            mini.op("aten::mm", at + 1, 10, [[8, 64]]),
+            mini.op("aten::add", at + 20, 5),
+        ]
+        piecewise.append(mini.span(name, at, 50))
+        piecewise += mini.replay(at + 1, ["gemm"], correlation=10 * n) + mini.replay(
+            at + 20, ["norm"], correlation=10 * n + 1
+        )
+    for folder, events in (("cpu", on_cpu), ("device", piecewise)):
+        mini.write(tmp_path / folder / "DecodeRunner_bs_8_rank0.replay.json", events, shapescope=identity)
+        run = open_run(tmp_path / folder)
+        assert run.executions.select("size", "kernels", "complete").rows() == [(8, 2, True)] * 3
+        assert run.replayed["execution"].to_list() == [0, 0, 1, 1, 2, 2]
