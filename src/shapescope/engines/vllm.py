@@ -232,7 +232,7 @@ class _ManagerCaptures:
         if self._in_forward:
             yield
             return
-        with _recorder.alone(self.config, self._name):
+        with _recorder.window(self.config, self._name, whole=True):
             self._live = True
             try:
                 yield
@@ -261,7 +261,7 @@ def _encoder_shape(original: Original, manager: Any, args: tuple[Any, ...], kwar
     asked = inspect.signature(original).bind(manager, *args, **kwargs).arguments
 
     def at_graph_entry() -> AbstractContextManager[None]:
-        return _recorder.alone(_config(manager), lambda generation: encoder_key(asked, generation))
+        return _recorder.window(_config(manager), lambda generation: encoder_key(asked, generation), whole=True)
 
     with _recorder.graphs(_config(manager), at_graph_entry):
         return original(manager, *args, **kwargs)

@@ -71,19 +71,13 @@ class ProcessRecorder:
     def graphs(
         self, config: Any, window: Callable[[], AbstractContextManager[object]]
     ) -> AbstractContextManager[object]:
-        """Each stream capture of the body is a whole graph, and is put inside a `window()` of its own."""
+        """Each capture of the body is put inside a `window()` of its own, opened before it begins."""
         with Guard("opening the recorder"):
-            recorder = self._open(config)
-            if recorder is not None:
+            if self._open(config) is not None:
                 from shapescope.record.hooks import CaptureWindows, watching
 
-                return watching(CaptureWindows(lambda _graph: window(), lambda: recorder.segment(0), recorder.closing))
+                return watching(CaptureWindows(lambda _graph: window(), nullcontext))
         return nullcontext()
-
-    def alone(self, config: Any, name: Name) -> AbstractContextManager[None]:
-        """The window of a graph that `graphs` watches."""
-        recorder, key = self._named(config, name)
-        return nullcontext() if recorder is None else recorder.window(key)
 
     def warmup(self, config: Any, name: Name, index: int, count: int) -> AbstractContextManager[None]:
         """Around the eager warm-up `index` of `count` of a key."""
