@@ -42,7 +42,7 @@ static uint64_t digest(Scanner *scanner, int ended) {
     uint64_t hash = 14695981039346656037u;
     Rows *rows = scanner_rows(scanner);
     const Texts *texts = &rows->texts;
-    ScanLosses losses = scanner_losses(scanner);
+    ScanCounts losses = scanner_counts(scanner);
     size_t total = 0, rest;
     for (Chunk *chunk; (chunk = rows_take(rows)); chunk_free(chunk)) {
         for (int i = 0; i < COLUMNS; i++) hash = mix_column(hash, &chunk->columns[i], i, chunk->rows, texts->count);

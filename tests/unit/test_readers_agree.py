@@ -49,7 +49,9 @@ def assert_agree(path: Path, python: PythonFrames, small_block: int) -> None:
         if isinstance(first, str) or isinstance(other, str):
             assert first == other
             continue
-        assert [(each.losses, each.metadata) for each in first] == [(each.losses, each.metadata) for each in other]
+        assert [(each.losses, each.metadata, each.unwanted) for each in first] == [
+            (each.losses, each.metadata, each.unwanted) for each in other
+        ]
         for one, two in zip(first, other, strict=True):
             assert one.events.schema == two.events.schema
             assert one.events.equals(two.events, null_equal=True)

@@ -96,6 +96,8 @@ class Trace:
     metadata: dict[str, Any]
     """All top-level fields except `traceEvents`."""
     losses: Losses
+    unwanted: int = 0
+    """How many more events the file holds: the Python frames that were not asked for."""
 
 
 class Decoded(NamedTuple):
@@ -105,6 +107,8 @@ class Decoded(NamedTuple):
     lost_events: int
     lost_bytes: int
     lost_values: int
+    unwanted: int
+    """Events that were read but not kept, as `python` asked."""
 
 
 def null_column(name: str, rows: int) -> pl.Series:

@@ -35,8 +35,8 @@ class CompiledReader:
         return self._scanner.rest()
 
     def finish(self) -> Decoded:
-        """The events, and what was lost of them."""
-        return Decoded(join_chunks(self._chunks), *self._scanner.losses())
+        """The events, what was lost of them, and how many are not kept."""
+        return Decoded(join_chunks(self._chunks), *self._scanner.counts())
 
     def _take_chunks(self) -> None:
         while (chunk := self._scanner.take()) is not None:

@@ -124,7 +124,8 @@ class Document:
             losses = Losses(
                 self._fragment.lost_events, self._fragment.lost_bytes, _BEHEADED, self._fragment.lost_values
             )
-            return Trace(path, member, self._fragment.events, salvage_metadata(bytes(self._head), b""), losses)
+            metadata = salvage_metadata(bytes(self._head), b"")
+            return Trace(path, member, self._fragment.events, metadata, losses, self._fragment.unwanted)
         if self._reader is None:
             return self._without_events(path, member, damage)
         decoded = self._reader.finish()
@@ -136,7 +137,7 @@ class Document:
         counts = decoded.lost_events, max(0, lost_bytes), decoded.lost_values
         metadata = self._metadata if self._metadata is not None else self._damaged_metadata()
         losses = Losses(counts[0], counts[1], damage or self._reason(*counts), counts[2])
-        return Trace(path, member, decoded.events, metadata, losses)
+        return Trace(path, member, decoded.events, metadata, losses, decoded.unwanted)
 
     def _find_end(self) -> int:
         """Look for the end of the list where the reader could not see it since the last event is damaged; returns how many

@@ -75,6 +75,7 @@ class FallbackReader:
         self._python = python
         self._walker = Walker(bare, lost)
         self._values = Values()
+        self._unwanted = 0
         self._chunks: list[pl.DataFrame] = []
         self._text = b""
         self._boundary = b""
@@ -93,9 +94,9 @@ class FallbackReader:
         return self._text
 
     def finish(self) -> Decoded:
-        """The events, and what was lost of them."""
+        """The events, what was lost of them, and how many are not kept."""
         lost = self._walker.lost_events, self._walker.lost_bytes, self._values.lost
-        return Decoded(join_chunks(self._chunks), *lost)
+        return Decoded(join_chunks(self._chunks), *lost, self._unwanted)
 
     def _read(self, final: bool) -> int:
         """Read all events that the text holds whole; returns where the rest begins."""
@@ -143,6 +144,7 @@ class FallbackReader:
             return self._take_lenient(text)
         except (msgspec.DecodeError, RecursionError):
             return False
+        found = len(events)
         if self._python != "all":
             events = [event for event in events if event.cat != PYTHON_CATEGORY or self._wanted(event.name)]
         if events:
@@ -150,6 +152,7 @@ class FallbackReader:
             if columns is None:
                 return self._take_lenient(text)
             self._chunks.append(pl.DataFrame(columns))
+        self._unwanted += found - len(events)
         return True
 
     def _take_lenient(self, text: bytes) -> bool:
@@ -162,6 +165,7 @@ class FallbackReader:
         return True
 
     def _add_raw(self, events: list[RawEvent]) -> None:
+        found = len(events)
         if self._python != "all":
             plain = Values()  # losses in what is not kept do not count
             events = [
@@ -169,6 +173,7 @@ class FallbackReader:
                 for event in events
                 if plain.text(event.get("cat")) != PYTHON_CATEGORY or self._wanted(plain.text(event.get("name")))
             ]
+        self._unwanted += found - len(events)
         if events:
             self._chunks.append(_raw_frame(events, self._values))
 

@@ -120,7 +120,7 @@ def _read_process(
         path=trace.path,
         roles=kinds,
         status=_status(trace),
-        events=trace.events.height,
+        events=trace.events.height + trace.unwanted,
         losses=trace.losses,
         evidence=evidence,
         label=Label.of(identity.key) if identity and identity.key else None,

@@ -157,13 +157,14 @@ static PyObject *scanner_object_rest(PyObject *object, PyObject *unused) {
     return PyBytes_FromStringAndSize((const char *)rest, (Py_ssize_t)size);
 }
 
-static PyObject *scanner_object_losses(PyObject *object, PyObject *unused) {
+static PyObject *scanner_object_counts(PyObject *object, PyObject *unused) {
     ScannerObject *self = (ScannerObject *)object;
-    ScanLosses losses;
+    ScanCounts counts;
     (void)unused;
     if (is_busy(self)) return NULL;
-    losses = scanner_losses(self->scanner);
-    return Py_BuildValue("LLL", (long long)losses.events, (long long)losses.bytes, (long long)losses.values);
+    counts = scanner_counts(self->scanner);
+    return Py_BuildValue("LLLL", (long long)counts.events, (long long)counts.bytes, (long long)counts.values,
+                         (long long)counts.unwanted);
 }
 
 /* The columns of a chunk by name; their memory moves to them. */
@@ -224,7 +225,7 @@ static PyObject *scanner_object_texts(PyObject *object, PyObject *args) {
 static PyMethodDef SCANNER_METHODS[] = {
     { "feed", scanner_object_feed, METH_VARARGS, "feed(block, final=False) -> whether the list of events has ended" },
     { "rest", scanner_object_rest, METH_NOARGS, "what was fed behind the end of the list" },
-    { "losses", scanner_object_losses, METH_NOARGS, "(events, bytes, values) lost so far" },
+    { "counts", scanner_object_counts, METH_NOARGS, "(events, bytes, values) lost so far, and events not kept" },
     { "take", (PyCFunction)(void (*)(void))scanner_object_take, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
       "the next full chunk as (rows, {name: Column}), without columns that have no value; or None" },
     { "texts", scanner_object_texts, METH_VARARGS, "texts(first) -> the texts from that number on" },

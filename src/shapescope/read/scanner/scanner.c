@@ -11,7 +11,7 @@ struct Scanner {
     uint8_t *kept;
     size_t kept_size, kept_room;
     size_t left_size; /* of kept, what the last scan left */
-    ScanLosses losses;
+    ScanCounts counts;
     int bare, ended, no_memory;
     int lost;          /* looking for the next event that can be read */
     int unclaimed;     /* damage that did not begin with an event: is one hidden in it? */
@@ -45,10 +45,10 @@ const uint8_t *scanner_rest(const Scanner *scanner, size_t *size) {
     return scanner->kept;
 }
 
-ScanLosses scanner_losses(const Scanner *scanner) {
-    ScanLosses losses = scanner->losses;
-    losses.values = scanner->rows.lost_values;
-    return losses;
+ScanCounts scanner_counts(const Scanner *scanner) {
+    ScanCounts counts = scanner->counts;
+    counts.values = scanner->rows.lost_values;
+    return counts;
 }
 
 /* ---- damage -------------------------------------------------------------------------------------------------------- */
@@ -57,9 +57,9 @@ ScanLosses scanner_losses(const Scanner *scanner) {
 
 /* Bytes from..to are lost. */
 static void pass_over(Scanner *scanner, const uint8_t *text, size_t from, size_t to) {
-    scanner->losses.bytes += (int64_t)(to - from);
+    scanner->counts.bytes += (int64_t)(to - from);
     if (scanner->unclaimed && to > from && memchr(text + from, '"', to - from)) {
-        scanner->losses.events++;
+        scanner->counts.events++;
         scanner->unclaimed = 0;
     }
     while (to > from && is_blank(text[to - 1])) to--;
@@ -69,9 +69,9 @@ static void pass_over(Scanner *scanner, const uint8_t *text, size_t from, size_t
 static void damaged_at(Scanner *scanner, const uint8_t *text, size_t at) {
     if (scanner->lost) {
         /* behind a colon it was an object of the event that is lost already */
-        scanner->losses.events += scanner->last_mark != ':';
+        scanner->counts.events += scanner->last_mark != ':';
     } else if (text[at] == '{') {
-        scanner->losses.events++;
+        scanner->counts.events++;
     } else {
         scanner->unclaimed = 1;
     }
@@ -203,7 +203,10 @@ static size_t scan(Scanner *scanner, const uint8_t *text, size_t size, int final
         }
         scanner->lost = scanner->unclaimed = 0;
         at = after;
-        if (unwanted || is_unwanted(reader, &row)) continue;
+        if (unwanted || is_unwanted(reader, &row)) {
+            scanner->counts.unwanted++;
+            continue;
+        }
         if (rows_add(&scanner->rows, &row)) {
             scanner->no_memory = 1;
             return at;

@@ -27,7 +27,8 @@ const uint8_t *scanner_rest(const Scanner *scanner, size_t *size);
 
 Rows *scanner_rows(Scanner *scanner);
 
-typedef struct { int64_t events, bytes, values; } ScanLosses;
-ScanLosses scanner_losses(const Scanner *scanner);
+/* What was lost, and how many events were read but not kept, as `python` asked. */
+typedef struct { int64_t events, bytes, values, unwanted; } ScanCounts;
+ScanCounts scanner_counts(const Scanner *scanner);
 
 #endif
