@@ -27,6 +27,12 @@ def _shared_folder() -> Path:
 SHARED = _shared_folder()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands cache what they read: not in the user's own folder while they are tested."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of design papers, cases and real traces beside the checkout; tests that need it skip without it."""

@@ -1,140 +1,187 @@
-"""The cache gives what decoding gives, finds what moved, and never stands in the way."""
+"""What was read before is not read again: by content, whatever moved; and the cache never stands in the way."""
 
 from __future__ import annotations
 
-import gzip
-import json
+import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
+import mini
+import polars as pl
 import pytest
 
-from shapescope.errors import InputError
-from shapescope.read import cache as module
+from shapescope.read import files as module
+from shapescope.read import run as run_module
 from shapescope.read.cache import Cache, cache_folder
-from shapescope.read.chrome import decode
-from shapescope.read.columns import Trace
-
-EVENTS = [{"ph": "X", "cat": "kernel", "name": f"k{index % 7}", "ts": index, "dur": 1.5} for index in range(500)]
+from shapescope.read.part import Part, read_file
+from shapescope.read.run import Run, open_run
 
 
-@pytest.fixture
-def trace(tmp_path: Path) -> Path:
-    path = tmp_path / "trace.json.gz"
-    path.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS, "baseTimeNanoseconds": 1 << 60}).encode()))
-    return path
-
-
-@pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were decoded, rather than found."""
-    files: list[Path] = []
-
-    def counted(path: Path, **options: str) -> list[Trace]:
-        files.append(path)
-        return decode(path, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "decode", counted)
-    return files
-
-
-def assert_same(one: list[Trace], other: list[Trace]) -> None:
-    assert [(each.member, each.metadata, each.losses) for each in one] == [
-        (each.member, each.metadata, each.losses) for each in other
-    ]
-    for first, second in zip(one, other, strict=True):
-        assert first.events.schema == second.events.schema
-        assert first.events.equals(second.events)
-
-
-def test_a_second_read_decodes_nothing(tmp_path: Path, trace: Path, decoded: list[Path]) -> None:
-    first = Cache(tmp_path / "cache").decode(trace)
-    second = Cache(tmp_path / "cache").decode(trace)
-    assert decoded == [trace]
-    assert_same(first, second)
-    assert_same(second, decode(trace))
-
-
-def test_a_copy_is_found_by_its_content(tmp_path: Path, trace: Path, decoded: list[Path]) -> None:
-    Cache(tmp_path / "cache").decode(trace)
-    copy = Path(shutil.copy(trace, tmp_path / "copy.json.gz"))
-    (found,) = Cache(tmp_path / "cache").decode(copy)
-    assert decoded == [trace]
-    assert found.path == copy
-
-
-def test_a_changed_file_is_decoded_anew(tmp_path: Path, trace: Path, decoded: list[Path]) -> None:
-    cache = Cache(tmp_path / "cache")
-    cache.decode(trace)
-    trace.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS[:3]}).encode()))
-    assert cache.decode(trace)[0].events.height == 3
-    assert len(decoded) == 2
-
-
-def test_python_frames_are_kept_apart(tmp_path: Path, decoded: list[Path]) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps([{"ph": "X", "cat": "python_function", "name": "f", "ts": 1}, *EVENTS]))
-    cache = Cache(tmp_path / "cache")
-    for _ in range(2):
-        assert [cache.decode(path, python=mode)[0].events.height for mode in ("all", "none")] == [501, 500]
-    assert len(decoded) == 2
-
-
-def test_losses_and_several_documents_survive(tmp_path: Path, decoded: list[Path]) -> None:
-    whole = json.dumps({"traceEvents": EVENTS, "rank": 0}).encode()
-    path = tmp_path / "trace.json"
-    path.write_bytes(whole + whole[:-9000])
-    cache = Cache(tmp_path / "cache")
-    first, second = cache.decode(path), cache.decode(path)
-    assert len(decoded) == 1
-    assert_same(first, second)
-    assert str(second[1].losses.reason).startswith("truncated: ")
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"garbage" * 100])
-def test_a_damaged_entry_is_decoded_anew(tmp_path: Path, trace: Path, decoded: list[Path], content: bytes) -> None:
-    cache = Cache(tmp_path / "cache")
-    cache.decode(trace)
-    for entry in (tmp_path / "cache").iterdir():
-        entry.write_bytes(content)
-    assert_same(cache.decode(trace), decode(trace))
-    assert len(decoded) == 2
-    cache.decode(trace)
-    assert len(decoded) == 2
-
-
-def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, trace: Path, decoded: list[Path]) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("where the folder would be")
-    for _ in range(2):
-        assert Cache(blocked / "cache").decode(trace)[0].events.height == 500
-    assert len(decoded) == 2
-
-
-def test_the_folder_stays_within_its_limit(tmp_path: Path) -> None:
-    limit = 0
-    for number in range(8):
-        path = tmp_path / f"{number}.json"
-        path.write_text(json.dumps([{**event, "ts": event["ts"] + number} for event in EVENTS]))
-        Cache(tmp_path / "cache", limit or 1 << 30).decode(path)
-        kept = [entry.stat().st_size for entry in (tmp_path / "cache").glob("*.parquet")]
-        limit = limit or 3 * kept[0]
-    assert kept[0] < sum(kept) <= limit
-
-
-def test_errors_are_those_of_decoding(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        Cache(tmp_path / "cache").decode(tmp_path / "missing.json")
-    path = tmp_path / "text.json"
-    path.write_text("no trace")
-    with pytest.raises(InputError, match="not a profiler trace"):
-        Cache(tmp_path / "cache").decode(path)
-
-
-def test_where_a_cache_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "run.json").write_text("{}")
-    assert cache_folder(run / "graph_capture_profile" / "trace.json") == run / "cache"
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder(tmp_path / "elsewhere" / "trace.json") == tmp_path / "xdg" / "shapescope"
+    return tmp_path / "xdg" / "shapescope"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two captures, a replay, a damaged file and one that is no trace."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for size in (8, 16):
+        mini.write(folder / f"bs_{size}_rank0.json.gz", mini.capture(10, 6, dims=[[size, 64]]))
+    whole = mini.write(folder / "serving.json", mini.replay(0, ["a", "b"], correlation=1))
+    (folder / "cut.json").write_bytes(whole.read_bytes()[:-40])
+    (folder / "notes.txt").write_text("no trace")
+    return folder
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that were read, rather than found."""
+    names: list[str] = []
+
+    def counted(path: Path, name: str, **options: Any) -> list[Part]:
+        names.append(name)
+        return read_file(path, name, **options)
+
+    monkeypatch.setattr(module, "read_file", counted)
+    return names
+
+
+def assert_same(one: Any, other: Any) -> None:
+    assert type(one) is type(other)
+    if isinstance(one, pl.DataFrame):
+        assert one.schema == other.schema
+        assert one.equals(other, null_equal=True)
+    elif dataclasses.is_dataclass(one):
+        for field in dataclasses.fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name))
+    elif isinstance(one, (tuple, list)):
+        assert len(one) == len(other)
+        for first, second in zip(one, other, strict=True):
+            assert_same(first, second)
+    else:
+        assert one == other
+
+
+def test_a_second_read_reads_nothing_and_gives_the_same(folder: Path, read: list[str]) -> None:
+    first = open_run(folder, cache=True)
+    assert sorted(read) == ["bs_16_rank0.json.gz", "bs_8_rank0.json.gz", "cut.json", "notes.txt", "serving.json"]
+    second = open_run(folder, cache=True)
+    assert len(read) == 5
+    assert_same(first, second)
+    assert_same(second, open_run(folder))
+    assert first.partial
+
+
+def test_real_runs_come_back_as_they_were(traces: Path) -> None:
+    first = open_run(traces, cache=True)
+    assert_same(open_run(traces, cache=True), first)
+
+
+def test_a_moved_folder_is_found_by_its_content(folder: Path, read: list[str]) -> None:
+    open_run(folder, cache=True)
+    copy = Path(shutil.copytree(folder, folder.parent / "elsewhere" / folder.name))
+    found = open_run(copy, cache=True)
+    assert len(read) == 5
+    assert [part.path.parent for part in found.parts] == [copy] * 5
+    assert str(folder) not in str([problem.message for problem in found.warnings])
+
+
+def test_only_what_changed_is_read_anew(folder: Path, read: list[str]) -> None:
+    open_run(folder, cache=True)
+    mini.write(folder / "bs_8_rank0.json.gz", mini.capture(10, 3, dims=[[8, 64]]))
+    again = open_run(folder, cache=True)
+    assert read[5:] == ["bs_8_rank0.json.gz"]
+    assert dict(again.shapes().select("size", "launches").drop_nulls("size").iter_rows()) == {8: 3, 16: 6}
+
+
+def test_a_file_that_is_added_or_removed_is_seen(folder: Path) -> None:
+    open_run(folder, cache=True)
+    (folder / "bs_8_rank0.json.gz").unlink()
+    assert open_run(folder, cache=True).shapes()["size"].drop_nulls().to_list() == [16]
+
+
+def test_stacks_are_kept_apart(folder: Path, read: list[str]) -> None:
+    for _ in range(2):
+        for stacks in (False, True):
+            open_run(folder, stacks=stacks, cache=True)
+    assert len(read) == 10
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"garbage" * 100])
+def test_a_damaged_entry_is_made_anew(folder: Path, cache: Path, read: list[str], content: bytes) -> None:
+    first = open_run(folder, cache=True)
+    for entry in cache.iterdir():
+        entry.write_bytes(content)
+    assert_same(open_run(folder, cache=True), first)
+    assert len(read) == 10
+    open_run(folder, cache=True)
+    assert len(read) == 10
+
+
+def test_every_flipped_bit_gives_the_record_or_none(cache: Path) -> None:
+    record = Frames(pl.DataFrame({"a": range(500), "b": ["x", None] * 250}))
+    Cache(cache).store("entry", record)
+    (entry,) = cache.iterdir()
+    whole = entry.read_bytes()
+    for at in range(0, len(whole), 7):
+        entry.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
+        found = Cache(cache).load("entry", Frames)
+        assert found is None or found.frame.equals(record.frame)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frames:
+    frame: pl.DataFrame
+
+
+def test_a_folder_that_cannot_be_written_only_costs_time(
+    folder: Path, cache: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = folder.parent / "blocked"
+    blocked.write_text("where the folder would be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    first, second = (open_run(folder, cache=True) for _ in range(2))
+    assert_same(first, second)
+    assert len(read) == 10
+    assert not cache.exists()
+
+
+def test_without_cache_nothing_is_written(folder: Path, cache: Path, read: list[str]) -> None:
+    for _ in range(2):
+        open_run(folder)
+    assert len(read) == 10
+    assert not cache.exists()
+
+
+def test_the_folder_stays_within_its_limit(cache: Path) -> None:
+    sizes: list[int] = []
+    for number in range(8):
+        kept = Cache(cache, 3 * sizes[0] if sizes else 1 << 30)
+        kept.store(f"{number}", Frames(pl.DataFrame({"a": range(number, number + 500)})))
+        kept.shrink()
+        sizes = [entry.stat().st_size for entry in cache.iterdir()]
+    assert sizes[0] < sum(sizes) <= 3 * max(sizes)
+    assert Cache(cache).load("7", Frames) is not None
+
+
+def test_other_code_makes_other_entries(folder: Path, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    open_run(folder, cache=True)
+    for made_by in (module, run_module):
+        monkeypatch.setattr(made_by, "entry_name", lambda *words, **code: f"other-{hash(repr(words))}")
+    open_run(folder, cache=True)
+    assert len(read) == 10
+
+
+def test_a_run_keeps_its_cache_within(folder: Path, tmp_path: Path) -> None:
+    (folder / "run.json").write_text("{}")
+    assert cache_folder(folder) == folder / "cache"
+    assert cache_folder(folder / "graph_capture_profile" / "trace.json") == folder / "cache"
+    assert cache_folder(tmp_path / "trace.json") == tmp_path / "xdg" / "shapescope"
+    first = open_run(folder, cache=True)
+    assert list((folder / "cache").iterdir())
+    assert isinstance(first, Run)
+    assert_same(open_run(folder, cache=True), first)

@@ -13,6 +13,7 @@ from shapescope import __version__
 COMMANDS = (
     "demo",
     "record",
+    "ingest",
     "shapes",
     "kernels",
     "switches",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -29,6 +30,7 @@ def check(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """What is here, what is missing, what is damaged, which names disagree with their content.
 
@@ -36,7 +38,7 @@ def check(
     """
     from shapescope.show import tables
 
-    result = tables.check(opened(run))
+    result = tables.check(opened(run, cache=cache))
     code = emit(
         result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.CHECK_SHOWN
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -35,6 +36,7 @@ def coverage(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """Captured sizes against real traffic: steps without a graph, padding, and the sizes that would help most.
 
@@ -42,7 +44,7 @@ def coverage(
     """
     from shapescope.show import tables
 
-    result = tables.coverage(opened(run), [opened(path) for path in traffic or ()])
+    result = tables.coverage(opened(run, cache=cache), [opened(path, cache=cache) for path in traffic or ()])
     raise typer.Exit(
         emit(
             result,

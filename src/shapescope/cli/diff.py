@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -47,6 +48,7 @@ def diff(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """Run against run, per size and op: slower, faster, replaced, added, removed, or too few replays to tell.
 
@@ -58,7 +60,7 @@ def diff(
 
     rules = [diff_of.Rule.parse(text) for text in fail_on or ()]
     asked = [rule.slower_than for rule in rules if rule.slower_than is not None]
-    before, after = opened(base), opened(head)
+    before, after = opened(base, cache=cache), opened(head, cache=cache)
     found = diff_of.diff(before, after, by=by.value, smallest=min([diff_of.SMALLEST, *asked]))
     broken = found.broken(rules)
     result = tables.diff(found, before, after, broken)

@@ -11,6 +11,7 @@ import typer
 
 from shapescope.cli.options import (
     PARTIAL,
+    CacheOption,
     NoColorOption,
     OutputOption,
     QuietOption,
@@ -63,6 +64,7 @@ def export(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """One table as CSV, JSON, Parquet, Markdown or a spreadsheet; or a replay whose kernels carry op, dims and module.
 
@@ -71,7 +73,7 @@ def export(
     Example: shapescope export shapescope-runs/<run id> --table kernels --to parquet -o kernels.parquet
     """
     if to is To.PERFETTO:
-        raise typer.Exit(export_perfetto(run, replay or (), output, quiet=quiet, no_color=no_color))
+        raise typer.Exit(export_perfetto(run, replay or (), output, quiet=quiet, no_color=no_color, cache=cache))
     from shapescope.errors import UsageError
     from shapescope.show.gather import TABLES
 
@@ -79,7 +81,7 @@ def export(
         raise UsageError(f"no table {table!r}", f"One of {', '.join(TABLES)}.")
     if to in _BINARY and output is None:
         raise UsageError(f"{to} is not text", "Say where to write it with -o FILE.")
-    result = TABLES[table](opened(run))
+    result = TABLES[table](opened(run, cache=cache))
     content = _write(result, to)
     if output is None:
         sys.stdout.write(content.decode().rstrip("\n") + "\n")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -30,6 +31,7 @@ def findings(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """The short list of what costs time, memory or trust, most costly first, each with its evidence.
 
@@ -40,7 +42,7 @@ def findings(
     from shapescope.show import tables
 
     named = device_named(device) if device else None
-    found = opened(run)
+    found = opened(run, cache=cache)
     result = tables.findings(found, device=named or run_device(found))
     raise typer.Exit(
         emit(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -35,6 +36,7 @@ def join(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """Replayed kernels with op, dims and module of the launch they came from, and how sure that is.
 
@@ -45,7 +47,7 @@ def join(
 
     if more and not replay:
         raise UsageError(f"{more[0]}: what is it?", "Name replays with --replay TRACE..")
-    result = tables.join(opened(run, replays=[*(replay or ()), *(more or ())], stacks=stacks))
+    result = tables.join(opened(run, replays=[*(replay or ()), *(more or ())], stacks=stacks, cache=cache))
     raise typer.Exit(
         emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.JOIN_SHOWN)
     )

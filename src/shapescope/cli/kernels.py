@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -40,6 +41,7 @@ def kernels(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """What runs in each shape: kernel, op, dims, types, module, grid, time.
 
@@ -47,7 +49,7 @@ def kernels(
     """
     from shapescope.show import tables
 
-    result = tables.kernels(opened(run), by=by.value, sizes=size)
+    result = tables.kernels(opened(run, cache=cache), by=by.value, sizes=size)
     raise typer.Exit(
         emit(
             result,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -24,6 +25,7 @@ def memory(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """What each captured size cost: memory by where it was taken, time by phase.
 
@@ -31,7 +33,7 @@ def memory(
     """
     from shapescope.show import tables
 
-    result = tables.memory(opened(run))
+    result = tables.memory(opened(run, cache=cache))
     raise typer.Exit(
         emit(
             result,

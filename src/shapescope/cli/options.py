@@ -44,6 +44,7 @@ TopOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print the result and errors only.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print every column, and tracebacks of errors.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print without colour.")]
+CacheOption = Annotated[bool, typer.Option(" /--no-cache", help="Read every file anew.", show_default=False)]
 BaseOption = Annotated[Path | None, typer.Option("--base", help="A run to compare with.", show_default=False)]
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write.", show_default=False)]
 
@@ -54,12 +55,24 @@ def console(no_color: bool = False, *, stderr: bool = False) -> Console:
     return Console(no_color=no_color or None, stderr=stderr, highlight=False, soft_wrap=False)
 
 
-def opened(path: Path, *, replays: Sequence[Path] = (), stacks: bool = False) -> Run:
+def opened(
+    path: Path,
+    *,
+    replays: Sequence[Path] = (),
+    stacks: bool = False,
+    cache: bool = True,
+    jobs: int | None = None,
+    where: str = "local",
+) -> Run:
     """Open a run, kernels named, and with it replays of what it captured. Raises InputError."""
     from shapescope.analyse.names import name_frame
+    from shapescope.cli.progress import reading_bar
+    from shapescope.read.files import Where, Workers
     from shapescope.read.run import open_run
 
-    return open_run(path, replays=replays, stacks=stacks, namer=name_frame)
+    with reading_bar() as progress:
+        workers = Workers(jobs, Where(where), progress)
+        return open_run(path, replays=replays, stacks=stacks, namer=name_frame, cache=cache, workers=workers)
 
 
 def draw(lines: Sequence[Text], *, no_color: bool = False) -> None:

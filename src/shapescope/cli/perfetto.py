@@ -9,7 +9,13 @@ from shapescope.cli.options import PARTIAL, console, opened
 
 
 def export_perfetto(
-    run: Path, replays: Sequence[Path], output: Path | None, *, quiet: bool = False, no_color: bool = False
+    run: Path,
+    replays: Sequence[Path],
+    output: Path | None,
+    *,
+    quiet: bool = False,
+    no_color: bool = False,
+    cache: bool = True,
 ) -> int:
     """Write the one replay of a run, or the one that is named, with its kernels annotated; returns the exit code.
 
@@ -21,7 +27,7 @@ def export_perfetto(
 
     if output is None:
         raise UsageError("a trace needs a place", "Say where to write it with -o FILE, compressed if it ends in .gz.")
-    found = opened(run, replays=replays)
+    found = opened(run, replays=replays, cache=cache)
     joined = join(found)
     files = joined.kernels["file"].unique(maintain_order=True).to_list()
     if len(files) != 1:

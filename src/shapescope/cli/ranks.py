@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -24,6 +25,7 @@ def ranks(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """Rank against rank: who is late, who waits, what the transfer takes, which kernels differ.
 
@@ -31,7 +33,7 @@ def ranks(
     """
     from shapescope.show import tables
 
-    result = tables.ranks(opened(run))
+    result = tables.ranks(opened(run, cache=cache))
     raise typer.Exit(
         emit(
             result,

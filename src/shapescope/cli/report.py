@@ -12,6 +12,7 @@ import typer
 from shapescope.cli.options import (
     PARTIAL,
     BaseOption,
+    CacheOption,
     NoColorOption,
     OutputOption,
     QuietOption,
@@ -43,6 +44,7 @@ def report(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """One HTML file that opens anywhere, offline; or Markdown that fits a pull request comment.
 
@@ -50,8 +52,8 @@ def report(
     """
     from shapescope.show.gather import gather
 
-    read = opened(run)
-    page = gather(read, None if base is None else opened(base))
+    read = opened(run, cache=cache)
+    page = gather(read, None if base is None else opened(base, cache=cache))
     code = PARTIAL if read.partial else 0
     if format is ReportFormat.MARKDOWN:
         from shapescope.show.review import review

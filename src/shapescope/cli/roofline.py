@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -30,6 +31,7 @@ def roofline(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """FLOPs, bytes, bound and attainment of each op; absolute figures only where the device is unknown.
 
@@ -40,7 +42,7 @@ def roofline(
     from shapescope.show import tables
 
     named = device_named(device) if device else None
-    found = opened(run)
+    found = opened(run, cache=cache)
     result = tables.roofline(found, named or run_device(found))
     raise typer.Exit(
         emit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -25,6 +26,7 @@ def shapes(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """One row a shape: launches, time per replay and per token, capture time, memory, status.
 
@@ -32,7 +34,7 @@ def shapes(
     """
     from shapescope.show import tables
 
-    result = tables.shapes(opened(run))
+    result = tables.shapes(opened(run, cache=cache))
     code = emit(
         result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SHAPES_SHOWN
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shapescope.cli.options import (
+    CacheOption,
     Format,
     FormatOption,
     NoColorOption,
@@ -29,6 +30,7 @@ def switches(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """Where the kernel choice changes from one size to the next: cliffs, islands, steps, fallbacks.
 
@@ -36,7 +38,7 @@ def switches(
     """
     from shapescope.show import tables
 
-    found = opened(run)
+    found = opened(run, cache=cache)
     result = tables.switches(found, tiles=tiles)
     code = emit(
         result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SWITCHES_SHOWN

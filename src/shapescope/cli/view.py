@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shapescope.cli.options import BaseOption, NoColorOption, QuietOption, RunArgument, VerboseOption, console, opened
+from shapescope.cli.options import (
+    BaseOption,
+    CacheOption,
+    NoColorOption,
+    QuietOption,
+    RunArgument,
+    VerboseOption,
+    console,
+    opened,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +34,7 @@ def view(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    cache: CacheOption = True,
 ) -> None:
     """The report's page live on this machine, with Perfetto one click away per shape.
 
@@ -37,7 +47,7 @@ def view(
     except ModuleNotFoundError as error:
         raise MissingDependencyError(error.name or "starlette", "view") from error
 
-    site = site_of(opened(run), None if base is None else opened(base))
+    site = site_of(opened(run, cache=cache), None if base is None else opened(base, cache=cache))
     token = secrets.token_urlsafe(24)
     with listen(port) as listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/?token={token}"

@@ -1,48 +1,50 @@
-"""Decoded traces kept as Parquet, so that a trace is decoded once.
+"""What reading made of files, kept so that no file is read twice.
 
-A file is looked up by size, modification time and inode; what is found so is the digest of its content, and under that
-lie its events, one file a document. A moved or copied trace is found by content; a changed one is decoded anew. Entries
-appear by rename, so any number of processes may share a folder. A cache that cannot be read or written only costs time.
+An entry is a zip of one JSON text and of Parquet files: a record of plain values and frames, never code. Its name says all
+that it depends on: the content of what was read, how it was read, and the code that read it. Content is known by digest;
+a file whose size, modification time and inode are those of an earlier look is not digested again. Entries appear by
+rename, so any number of processes may share a folder. A cache that cannot be read or written only costs time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict
+import zipfile
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Concatenate, ParamSpec
+from typing import Any, TypeVar
 
+import msgspec
 import polars as pl
 
-from shapescope.read.chrome import decode
-from shapescope.read.columns import SCHEMA, Losses, PythonFrames, Trace
+from shapescope import __version__
 from shapescope.store.layout import CACHE_FOLDER, RUN_FILE
 
-P = ParamSpec("P")
+T = TypeVar("T")
 
-DECODER_VERSION = 1
-"""To be raised whenever a decoder gives other values for the same bytes."""
+LIMIT_BYTES = 2 << 30
 
-LIMIT_BYTES = 8 << 30
-
-_FIELD = "shapescope.trace"
-_FORMAT = hashlib.blake2b(
-    repr((DECODER_VERSION, [(name, str(dtype)) for name, dtype in SCHEMA.items()])).encode(), digest_size=4
-).hexdigest()
-_STEM = re.compile(rf"[0-9a-f]{{32}}\.{_FORMAT}")
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError)
+_RECORD = "record.json"
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+_SMALL_BYTES = 1 << 13
+_UNREADABLE = (
+    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, NotImplementedError,
+    zipfile.BadZipFile, msgspec.ValidationError, pl.exceptions.PolarsError,
+)  # fmt: skip
 """What a damaged, foreign or vanished entry raises."""
 
 
-def cache_folder(trace: Path) -> Path:
-    """Where the cache of a trace belongs: in its run folder, else in the user's cache folder."""
-    for folder in trace.absolute().parents[:2]:
+def cache_folder(path: Path) -> Path:
+    """Where the cache of a trace or folder belongs: in its run folder, else in the user's cache folder."""
+    whole = path.absolute()
+    for folder in (whole, *whole.parents[:2]):
         if (folder / RUN_FILE).is_file():
             return folder / CACHE_FOLDER
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -50,55 +52,49 @@ def cache_folder(trace: Path) -> Path:
 
 
 class Cache:
-    """`decode`, remembered in a folder of at most `limit_bytes`."""
+    """Records in a folder of at most `limit_bytes`."""
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self._folder = folder
         self._limit_bytes = limit_bytes
 
-    def decode(self, path: Path, *, python: PythonFrames = "modules") -> list[Trace]:
-        """As `chrome.decode`, with the same errors; from the cache where it is there."""
+    def load(self, name: str, kind: type[T]) -> T | None:
+        """The record of that name, or None."""
         try:
-            known = self._folder / _known_name(path)
-            known_stem = _read_stem(known)
-            stem = known_stem or _digest(path)
-        except OSError:
-            return decode(path, python=python)  # which says what is wrong with the file
-        name = f"{stem}.{python}"
-        traces = self._load(name, path)
-        if traces is None:
-            traces = decode(path, python=python)
-            if not self._store(name, traces):
-                return traces
-            self._shrink()
-        if stem != known_stem:
-            with contextlib.suppress(OSError):
-                _publish(known, _write_text, stem)
-        return traces
-
-    def _load(self, name: str, path: Path) -> list[Trace] | None:
-        try:
-            first = self._folder / f"{name}.0.parquet"
-            count = json.loads(pl.read_parquet_metadata(first)[_FIELD])["documents"]
-            traces = [_read(self._folder / f"{name}.{member}.parquet", path) for member in range(count)]
-            os.utime(first)  # in use: not the next to go
+            entry = self._folder / f"{name}.zip"
+            with zipfile.ZipFile(entry) as file:
+                record = _unpacked(file, kind)
+            os.utime(entry)  # in use: not the next to go
         except _UNREADABLE:
             return None
-        return traces
+        return record
 
-    def _store(self, name: str, traces: list[Trace]) -> bool:
+    def store(self, name: str, record: object) -> None:
+        """Keep a record of dataclasses, plain values and frames."""
+        with contextlib.suppress(*_UNREADABLE):
+            self._publish(f"{name}.zip", _packed(record))
+
+    def content(self, path: Path) -> str | None:
+        """The digest of a file's content; None where it cannot be read."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for trace in reversed(traces):  # the first, by which all are found, comes last
-                _publish(self._folder / f"{name}.{trace.member}.parquet", _write, trace, len(traces))
-        except _UNREADABLE:
-            return False
-        return True
+            known = f"{stat_words(path)}.digest"
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if _DIGEST.fullmatch(digest := (self._folder / known).read_text()):
+                    return digest
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+            if known != f"{stat_words(path)}.digest":  # being written just now
+                return None
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):
+            self._publish(known, digest.encode())
+        return digest
 
-    def _shrink(self) -> None:
+    def shrink(self) -> None:
         """Remove what was unused for longest until the folder is within its limit."""
         with contextlib.suppress(OSError):
-            files = [(file.stat(), file) for file in self._folder.iterdir() if file.suffix == ".parquet"]
+            files = [(file.stat(), file) for file in self._folder.iterdir() if file.suffix in (".zip", ".digest")]
             total = sum(stat.st_size for stat, _ in files)
             for stat, file in sorted(files, key=lambda each: each[0].st_mtime_ns):
                 if total <= self._limit_bytes:
@@ -106,54 +102,69 @@ class Cache:
                 file.unlink(missing_ok=True)
                 total -= stat.st_size
 
+    def _publish(self, name: str, content: bytes) -> None:
+        """A file that appears whole or not at all. Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=".")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(temporary).replace(self._folder / name)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
 
-def _known_name(path: Path) -> str:
+
+def stat_words(path: Path) -> str:
+    """What changes when a file does. Raises OSError."""
     stat = path.stat()
-    return f"{stat.st_dev:x}-{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}.{_FORMAT}"
+    return f"{stat.st_dev:x}-{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return f"{hashlib.file_digest(file, 'blake2b').hexdigest()[:32]}.{_FORMAT}"
+def entry_name(*words: object, code: Iterable[Path] = ()) -> str:
+    """The name of what was made of these words by this package's reading code, and by the code in the given folders."""
+    made_by = [code_digest(folder) for folder in (Path(__file__).parent, *code)]
+    return hashlib.blake2b(repr((made_by, words)).encode(), digest_size=16).hexdigest()
 
 
-def _read_stem(known: Path) -> str | None:
-    try:
-        stem = known.read_text()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return stem if _STEM.fullmatch(stem) else None
+@cache
+def code_digest(folder: Path) -> str:
+    """Changes with the code of a folder: what other code made is made anew, and no version must be raised by hand."""
+    found = hashlib.blake2b(__version__.encode(), digest_size=16)
+    for file in sorted(folder.glob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()
 
 
-def _publish(target: Path, write: Callable[Concatenate[Path, P], None], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Let `write` fill a file that appears whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary, *args, **kwargs)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _packed(record: object) -> bytes:
+    frames: list[bytes] = []
+
+    def reference(value: Any) -> Any:
+        if not isinstance(value, pl.DataFrame):
+            return str(value)
+        content = io.BytesIO()
+        value.write_parquet(content, compression="zstd", compression_level=1)
+        frames.append(content.getvalue())
+        return len(frames) - 1
+
+    plain = msgspec.to_builtins(record, enc_hook=reference)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as file:
+        for number, content in enumerate(frames):
+            file.writestr(f"{number}.parquet", content)
+        file.writestr(_RECORD, json.dumps(plain))
+    return whole.getvalue()
 
 
-def _write(target: Path, trace: Trace, documents: int) -> None:
-    about = {
-        "documents": documents,
-        "member": trace.member,
-        "losses": asdict(trace.losses),
-        "metadata": trace.metadata,
-    }
-    trace.events.write_parquet(target, compression="zstd", compression_level=3, metadata={_FIELD: json.dumps(about)})
+def _unpacked(file: zipfile.ZipFile, kind: type[T]) -> T:
+    def value(kind: type, reference: Any) -> Any:
+        return _frame(file.read(f"{reference}.parquet")) if kind is pl.DataFrame else kind(reference)
+
+    return msgspec.convert(json.loads(file.read(_RECORD)), kind, dec_hook=value)
 
 
-def _write_text(target: Path, text: str) -> None:
-    target.write_text(text)
+def _frame(content: bytes) -> pl.DataFrame:
+    # Most frames of most files are empty, and all those of one kind alike.
+    return _small_frame(content) if len(content) < _SMALL_BYTES else pl.read_parquet(content)
 
 
-def _read(file: Path, path: Path) -> Trace:
-    about = json.loads(pl.read_parquet_metadata(file)[_FIELD])
-    events = pl.read_parquet(file)
-    if events.schema != SCHEMA:
-        raise ValueError("written with other columns")
-    return Trace(path, about["member"], events, about["metadata"], Losses(**about["losses"]))
+_small_frame: Callable[[bytes], pl.DataFrame] = lru_cache(maxsize=256)(pl.read_parquet)

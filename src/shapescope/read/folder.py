@@ -84,12 +84,17 @@ def read_nodes(path: Path) -> NodeList:
         raise InputError(f"{path} cannot be read: {error}") from error
 
 
-def _files(path: Path) -> Iterator[Path]:
+def files_below(path: Path) -> Iterator[Path]:
+    """All files of a folder in order of name, but for hidden ones and the cache."""
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != CACHE_FOLDER)
         for name in sorted(names):
-            if not name.startswith(".") and not _BESIDE.fullmatch(name) and (file := Path(folder, name)).is_file():
+            if not name.startswith(".") and (file := Path(folder, name)).is_file():
                 yield file
+
+
+def _files(path: Path) -> Iterator[Path]:
+    return (file for file in files_below(path) if not _BESIDE.fullmatch(file.name))
 
 
 def _run_root(file: Path, top: Path, own: set[Path]) -> Path:

@@ -65,10 +65,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class RankFound:
-    """A trace's rank where it is known, else the tuple that tells it from others; and the size of the world."""
+    """A trace's rank where it is known, else its place as far as a name tells it; and the size of the world."""
 
     rank: int | None
-    apart: tuple[object, ...] | None = None
+    apart: tuple[tuple[str, int], ...] | None = None
     world_size: int | None = None
 
 
@@ -163,9 +163,8 @@ def rank_found(
     metadata: Mapping[str, Any],
     identity: TraceIdentity | None,
     hint: NameHint,
-    where: tuple[object, ...],
 ) -> RankFound:
-    """The rank: of the recorder, of torch, of a merged file's own labels, of the name. `where` tells files apart.
+    """The rank: of the recorder, of torch, of a merged file's own labels, of the name.
 
     A name gives the global rank, or the tensor rank where no other dimension is in play; anything else is a place in
     an unknown world, kept apart from all others and not counted as a rank.
@@ -176,7 +175,7 @@ def rank_found(
     world = world if isinstance(world, Mapping) else {}
     size = _whole(world.get("world_size"))
     if process.merged:
-        return RankFound(process.label_rank, None if process.label_rank is not None else where, size)
+        return RankFound(process.label_rank, world_size=size)
     if (rank := _whole(world.get("rank"))) is not None:
         return RankFound(rank, world_size=size)
     ranks = dict(hint.ranks)
@@ -185,7 +184,7 @@ def rank_found(
     others = {name: number for name, number in ranks.items() if name != "tp" and number}
     if "tp" in ranks and not others:
         return RankFound(ranks["tp"], world_size=size)
-    return RankFound(None, tuple(sorted(ranks.items())) or where, size)
+    return RankFound(None, tuple(sorted(ranks.items())) or None, size)
 
 
 def _whole(value: object) -> int | None:

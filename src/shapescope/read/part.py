@@ -45,7 +45,8 @@ _WHY = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one process of a file holds. Times are ns; `events` and `losses` are the file's.
+    """What one process of a file holds. Times are ns; `events` and `losses` are those of the
+    document in the file whose number is `member`.
 
     `evidence` and `label` are what the recorder wrote into the trace; both None for a foreign one. `metadata` are the
     file's top-level fields, `opened_ns` is the earliest stamp of the process, relative to the file's clock base.
@@ -54,6 +55,7 @@ class Part:
     path: Path
     roles: tuple[Role, ...]
     status: str
+    member: int = 0
     events: int = 0
     losses: Losses = Losses()  # noqa: RUF009 - frozen
     evidence: Evidence | None = None
@@ -79,6 +81,14 @@ class Part:
         return base if isinstance(base, int) and not isinstance(base, bool) else None
 
 
+def without_tables(part: Part) -> Part:
+    """What a part says of itself, once its tables were put together with those of the other parts."""
+    return replace(
+        part, captured=empty(CAPTURED), replays=empty(REPLAY), kernels=empty(KERNEL), eager=empty(LAUNCH),
+        steps=empty(STEP), streams=empty(STREAM),
+    )  # fmt: skip
+
+
 def read_file(path: Path, name: str, *, stated: GraphKey | None = None, stacks: bool = False) -> list[Part]:
     """Read one file into its parts; `name` is how reports call it. A file that is no trace yields one part that says so."""
     try:
@@ -89,14 +99,13 @@ def read_file(path: Path, name: str, *, stated: GraphKey | None = None, stacks: 
     each = [(trace, processes(trace)) for trace in traces]
     if any(len(split) > 1 for _, split in each):
         several.append(Problem(Code.MERGED_PROCESSES, "several processes in one file, read one by one", name))
-    found = [_read_process(trace, process, name, where=(name, trace.member, number), stated=stated, stacks=stacks)
-             for trace, split in each for number, process in enumerate(split)]  # fmt: skip
+    found = [
+        _read_process(trace, process, name, stated=stated, stacks=stacks) for trace, split in each for process in split
+    ]
     return [replace(part, problems=(*several, *part.problems)) if not at else part for at, part in enumerate(found)]
 
 
-def _read_process(
-    trace: Trace, process: Process, name: str, *, where: tuple[object, ...], stated: GraphKey | None, stacks: bool
-) -> Part:
+def _read_process(trace: Trace, process: Process, name: str, *, stated: GraphKey | None, stacks: bool) -> Part:
     device = with_flags(process.device.with_columns(kernel="name"), ["pid", "device", "stream"])
     process = replace(process, device=device)
     identity, damage = identity_or_problem(trace.metadata)
@@ -120,11 +129,12 @@ def _read_process(
         path=trace.path,
         roles=kinds,
         status=_status(trace),
+        member=trace.member,
         events=trace.events.height + trace.unwanted,
         losses=trace.losses,
         evidence=evidence,
         label=Label.of(identity.key) if identity and identity.key else None,
-        rank=rank_found(process, trace.metadata, identity, hint, where),
+        rank=rank_found(process, trace.metadata, identity, hint),
         hint=hint,
         profiler_step=_profiler_step(process, captured),
         windows=tuple(found),
@@ -219,7 +229,12 @@ def _unreadable(path: Path, name: str, error: Exception) -> Part:
     """A file without a trace in it: unreadable, empty, damaged beyond use, or something else altogether."""
     status, code = _fault(path)
     role = Role.NOT_A_TRACE
-    return Part(path, (role,), status, hint=name_hint(path), problems=(Problem(code, str(error), name),))
+    return Part(path, (role,), status, hint=name_hint(path), problems=(Problem(code, _reason(path, error), name),))
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """Without the path: the problem names the file, and what was read may be found again elsewhere."""
+    return str(error).removeprefix(f"{path}: ")
 
 
 def _fault(path: Path) -> tuple[str, Code]:

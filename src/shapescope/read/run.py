@@ -6,6 +6,7 @@ Everything is read at once: the parts of all files, their shapes, launches and r
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +16,22 @@ import polars as pl
 from shapescope.errors import InputError
 from shapescope.model import ManifestRow, RunManifest
 from shapescope.read.assembly import SHAPE, Assembly, assemble, rank_name
+from shapescope.read.cache import Cache, cache_folder, entry_name, stat_words
 from shapescope.read.check import CHECK, check_rows, folder_problems
 from shapescope.read.classify import Role
 from shapescope.read.content import with_inferred_sizes
-from shapescope.read.folder import RunFolder, run_folders
-from shapescope.read.foreign import details_hints
+from shapescope.read.files import TraceFile, Workers, read_files
+from shapescope.read.folder import RunFolder, files_below, run_folders
+from shapescope.read.foreign import DETAILS_FILE, details_hints
 from shapescope.read.frames import empty
 from shapescope.read.kernels import KERNELS, Namer, grouped, kernels_by_launch
 from shapescope.read.nodes import node_rows, of_nameless
-from shapescope.read.part import Part, read_file
+from shapescope.read.part import Part, without_tables
 from shapescope.read.problem import Problem
 from shapescope.read.replayed import replayed_kernels
 from shapescope.read.shapes import RECORDED, SHAPES, recorded_rows, shapes
+
+_ALL_CORES = Workers()
 
 STREAMS = ("file", "rank", "device", "stream", "kernels", "sum_ns", "busy_ns", "span_ns", "idle")
 
@@ -37,8 +42,8 @@ class Run:
 
     Ranks are numbers; a negative rank is one that nothing names (`rank_name` spells it). `assembly`, `replayed` and
     `executions` are the full frames behind the tables, for analyses; `recorded` are the manifests' rows, each with the
-    number of its run; `nodes` are the graphs' own kernel lists. `asked` names the replays that were given beside the path,
-    none where none was.
+    number of its run; `parts` come without their tables, which the assembly holds; `nodes` are the graphs' own kernel
+    lists. `asked` names the replays that were given beside the path, none where none was.
     """
 
     path: Path
@@ -87,22 +92,58 @@ def _shown(rows: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
 
 
 def open_run(
-    path: Path | str, *, replays: Sequence[Path] = (), stacks: bool = False, namer: Namer | None = None
+    path: Path | str,
+    *,
+    replays: Sequence[Path] = (),
+    stacks: bool = False,
+    namer: Namer | None = None,
+    cache: bool = False,
+    workers: Workers = _ALL_CORES,
 ) -> Run:
     """Open a run folder, a folder of traces, or one trace file.
 
     `namer` fills the columns `class` and `family`, and counts families; without it they are null. `stacks` keeps the
     Python stack of each launch. `replays` are traces, or folders of them, that replay what the path captured: they count
-    as files of that run. InputError: a path is missing, cannot be read, or is a file without a trace; or replays were
-    given for a path of several runs.
+    as files of that run. With `cache`, what was read before is not read again. InputError: a path is missing, cannot be
+    read, or is a file without a trace; or replays were given for a path of several runs.
     """
     path = Path(path)
+    if not cache:
+        return _read_run(path, replays, stacks=stacks, namer=namer, cache=False, workers=workers)
+    kept = Cache(cache_folder(path))
+    name = _entry_name(path, replays, stacks, namer)
+    if (known := kept.load(name, Run)) is not None:
+        return known
+    run = _read_run(path, replays, stacks=stacks, namer=namer, cache=True, workers=workers)
+    if name == _entry_name(path, replays, stacks, namer):
+        kept.store(name, run)
+    return run
+
+
+def _entry_name(path: Path, replays: Sequence[Path], stacks: bool, namer: Namer | None) -> str:
+    """Under which name an opened run is kept: every file that it may be made of, and all else that decides what it is."""
+    code = [] if namer is None else [Path(inspect.getfile(namer)).parent]
+    return entry_name([_files_at(given) for given in (path, *replays)], stacks, code=code)
+
+
+def _files_at(path: Path) -> tuple[str, list[tuple[str, str]]]:
+    files = files_below(path) if path.is_dir() else [path, path.parent / DETAILS_FILE]
+    return str(path), [(file.as_posix(), stat_words(file)) for file in files if file.is_file()]
+
+
+def _read_run(
+    path: Path, replays: Sequence[Path], *, stacks: bool, namer: Namer | None, cache: bool, workers: Workers
+) -> Run:
     folders = run_folders(path)
     top = path.parent if path.is_file() else path
     asked = [file for given in replays for folder in run_folders(given) for file in folder.traces]
     if asked and len(folders) > 1:
         raise InputError(f"{path} holds {len(folders)} runs, and a replay is of one", "Name the folder of one run.")
-    parts = with_inferred_sizes(_read(folders, top, stacks, asked))
+    files = _trace_files(folders, top, asked)
+    found = read_files([file for _, file in files], stacks=stacks, cache=cache, workers=workers)
+    parts = with_inferred_sizes(
+        [(run, file.name, part) for (run, file), of_file in zip(files, found, strict=True) for part in of_file]
+    )
     for given in (path, *replays):
         if given.is_file():
             _refuse_unreadable(given, [part for _, _, part in parts if part.path.samefile(given)])
@@ -111,15 +152,15 @@ def open_run(
     nodes, node_files = node_rows(folders, top)
     kernels = kernels_by_launch(assembly, replayed, of_nameless(nodes, assembly), namer)
     each = tuple(part for _, _, part in parts)
-    files = _files(assembly, executions, node_files, top)
+    on_disk = _files(assembly, executions, node_files, top)
     recorded = pl.concat([empty(RECORDED), *(_recorded(folder, assembly, run) for run, folder in enumerate(folders))])
     damaged = [number for number, part in enumerate(each) if part.status in ("partial", "corrupt")]
-    table = shapes(assembly, kernels, executions, recorded=recorded, files=files, damaged=damaged)
+    table = shapes(assembly, kernels, executions, recorded=recorded, files=on_disk, damaged=damaged)
     return Run(
         path=path,
         manifests=tuple(folder.manifest for folder in folders if folder.manifest),
         recorded=tuple((run, row) for run, folder in enumerate(folders) for row in folder.rows),
-        parts=each,
+        parts=tuple(map(without_tables, each)),
         warnings=tuple(
             folder_problems(folders, top, each, assembly, executions=executions, shapes=table, whole=path.is_dir())
         ),
@@ -134,20 +175,17 @@ def open_run(
     )
 
 
-def _read(folders: Sequence[RunFolder], top: Path, stacks: bool, asked: Sequence[Path]) -> list[tuple[int, str, Part]]:
-    """Every part of every file, each file once; `asked` are those beside the first run's own."""
+def _trace_files(folders: Sequence[RunFolder], top: Path, asked: Sequence[Path]) -> list[tuple[int, TraceFile]]:
+    """Every file, once, with the number of its run; `asked` are those beside the first run's own."""
     found = []
     for number, folder in enumerate(folders):
         stated = {path: details_hints(path) for path in {file.parent for file in folder.traces}}
-        for file in folder.traces:
-            name = _name(file, top)
-            parts = read_file(file, name, stated=stated[file.parent].get(file.name), stacks=stacks)
-            found += [(number, name, part) for part in parts]
-    known = {name for _, name, _ in found}
-    for file in dict.fromkeys(asked):
-        if (name := _name(file, top)) not in known:
-            found += [(0, name, part) for part in read_file(file, name, stacks=stacks)]
-    return found
+        found += [
+            (number, TraceFile(file, _name(file, top), stated[file.parent].get(file.name))) for file in folder.traces
+        ]
+    known = {file.name for _, file in found}
+    beside = [TraceFile(file, _name(file, top)) for file in dict.fromkeys(asked)]
+    return found + [(0, file) for file in beside if file.name not in known]
 
 
 def _name(file: Path, top: Path) -> str:

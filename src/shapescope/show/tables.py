@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from shapescope.analyse import ranks as ranks_of
 from shapescope.analyse import roofline as roofline_of
 from shapescope.analyse import switches as switches_of
 from shapescope.analyse.devices import Device
+from shapescope.errors import InputError
+from shapescope.read.part import Part
 from shapescope.read.problem import Code, Problem
 from shapescope.read.run import Run, rank_name
 from shapescope.show.result import Result
@@ -43,6 +46,7 @@ KERNELS_SHOWN = {
     "op": (*_PLACE, "op", *_GROUPED),
     "module": (*_PLACE, "module", *_GROUPED),
 }
+INGEST = ("run", "file", "role", "key", "events", "lost", "status")
 JOIN_SHOWN = ("size", "launch", "seq_replay", "kernel", "time_ns", "op", "dims", "module", "status")
 SWITCHES_SHOWN = (
     "runner",
@@ -110,6 +114,32 @@ def kernels(run: Run, *, by: str = "launch", sizes: Sequence[int] | None = None)
 def check(run: Run) -> Result:
     """One row a file and key."""
     return _result("check", run, run.check())
+
+
+def ingest(runs: Sequence[Run], errors: Sequence[tuple[Path, InputError]] = ()) -> Result:
+    """One row a file of one or several runs; `errors` are the paths that could not be opened."""
+    rows = [row for run in runs for row in _files(run)]
+    refused = [Problem(Code.UNREADABLE, str(error), str(path)) for path, error in errors]
+    partial = bool(errors) or any(run.partial for run in runs)
+    warnings = [*(problem for run in runs for problem in run.warnings), *refused]
+    return Result("ingest", ", ".join(str(run.path) for run in runs), INGEST, rows, warnings=warnings, partial=partial)
+
+
+def _files(run: Run) -> Iterator[dict[str, Any]]:
+    documents: dict[str, dict[int, Part]] = {}
+    for file, part in zip(run.assembly.parts["file"], run.parts, strict=True):
+        documents.setdefault(file, {})[part.member] = part
+    for (file,), told in run.check().group_by("file", maintain_order=True):
+        parts = documents[str(file)].values()
+        yield {
+            "run": str(run.path),
+            "file": file,
+            "role": ",".join(told["role"].unique(maintain_order=True)),
+            "key": "; ".join(told["key"].drop_nulls().unique(maintain_order=True)) or None,
+            "events": sum(part.events for part in parts),
+            "lost": sum(part.losses.events for part in parts),
+            "status": told["status"][0],
+        }
 
 
 def join(run: Run) -> Result:

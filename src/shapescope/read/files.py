@@ -1,0 +1,126 @@
+"""Many files read side by side, each from the cache where it was read before.
+
+What travels between workers are paths and parts (small tables), never the events of a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
+
+import joblib
+
+from shapescope.errors import MissingDependencyError
+from shapescope.model import GraphKey
+from shapescope.read.cache import Cache, cache_folder, entry_name
+from shapescope.read.part import Part, read_file
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told after each file: bytes read so far, and bytes in all."""
+
+# Starting a process costs about as much as reading this many bytes of gzip in one that runs.
+_WORTH_PROCESSES_BYTES = 64 << 20
+
+
+class Where(StrEnum):
+    """On which machines files are read."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    DASK = "dask"
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who reads: how many (None: one a core, or all of a cluster), where, and who is told how far they are."""
+
+    jobs: int | None = None
+    where: Where = Where.LOCAL
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """A file to read, how reports call it, and what a file beside it says of it."""
+
+    path: Path
+    name: str
+    stated: GraphKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileParts:
+    """What is cached of a file."""
+
+    parts: list[Part]
+
+
+def read_files(files: Sequence[TraceFile], *, stacks: bool, cache: bool, workers: Workers) -> list[list[Part]]:
+    """The parts of each file, in the order of the files. MissingDependencyError: a cluster's library is not installed."""
+    if not files:
+        return []
+    sizes = [_size(file.path) for file in files]
+    parts = _each([(file, stacks, cache) for file in files], sum(sizes), workers)
+    found = []
+    for number, of_file in enumerate(parts, start=1):
+        found.append(of_file)
+        if workers.progress is not None:
+            workers.progress(sum(sizes[:number]), sum(sizes))
+    if cache:
+        for folder in {cache_folder(file.path) for file in files}:
+            Cache(folder).shrink()
+    return found
+
+
+def read_one(file: TraceFile, stacks: bool, cached: bool) -> list[Part]:
+    """The parts of a file, from the cache if asked."""
+    cache = Cache(cache_folder(file.path))
+    content = cache.content(file.path) if cached else None
+    if content is None:
+        return read_file(file.path, file.name, stated=file.stated, stacks=stacks)
+    # The names of a file and of its folder hint at what it is.
+    hints = file.path.name, file.path.absolute().parent.name, file.name, file.stated
+    name = entry_name(content, stacks, *hints)
+    if (known := cache.load(name, FileParts)) is not None:
+        return [replace(part, path=file.path) for part in known.parts]
+    parts = read_file(file.path, file.name, stated=file.stated, stacks=stacks)
+    cache.store(name, FileParts(parts))
+    return parts
+
+
+def _each(asked: Sequence[tuple[TraceFile, bool, bool]], size: int, workers: Workers) -> Iterator[list[Part]]:
+    """`read_one` of each, in order."""
+    jobs = workers.jobs or joblib.cpu_count()
+    if workers.where is Where.LOCAL and (jobs == 1 or len(asked) == 1):
+        yield from (read_one(*one) for one in asked)
+        return
+    with joblib.parallel_config(_backend(workers.where, size), n_jobs=workers.jobs or -1):
+        yield from joblib.Parallel(return_as="generator")(joblib.delayed(read_one)(*one) for one in asked)
+
+
+def _backend(where: Where, size: int) -> str:
+    """The name of a backend of joblib, registered and connected."""
+    if where is Where.LOCAL:
+        return "loky" if size > _WORTH_PROCESSES_BYTES else "threading"
+    try:
+        if where is Where.RAY:
+            from ray.util.joblib import register_ray
+
+            register_ray()
+        else:
+            from distributed import get_client
+
+            get_client()
+    except ImportError as error:
+        raise MissingDependencyError(str(where), str(where)) from error
+    return str(where)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
