@@ -33,8 +33,16 @@ def replay_kernels(run: Run, kernels: pl.DataFrame | None = None) -> pl.DataFram
     `source` is `replay` or `replay-dummy` where the recorder replayed, else `trace`.
     """
     rows = join(run).kernels if kernels is None else kernels
+    if "status" in rows.columns:
+        rows = _without_doubt_of_own_ops(rows)
     timed = rows.join(_timings(run.parts), on="part", how="left", maintain_order="left")
     return named(timed)
+
+
+def _without_doubt_of_own_ops(kernels: pl.DataFrame) -> pl.DataFrame:
+    """A `status` is of the join. Of an op that the replay itself shows, as a CPU's does, there is no doubt: null there."""
+    own = pl.col("op").is_not_null() & ~pl.col("status").is_in(["exact", "aligned"])
+    return kernels.with_columns(status=pl.when(~own).then("status"))
 
 
 def named(kernels: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,7 @@ import polars as pl
 
 from shapescope.analyse.join.matching import Matched
 from shapescope.analyse.join.rows import STATUSES
+from shapescope.model import Unit
 from shapescope.read.assembly import rank_name
 from shapescope.read.classify import Role
 from shapescope.read.problem import Code, Problem
@@ -194,10 +195,14 @@ def _kernelless(scope: Scope) -> Iterator[Problem]:
 
 
 def _eager(run: Run, scope: Scope) -> Iterator[Problem]:
-    steps = eager_steps(scope)
-    largest = run.assembly.windows.group_by("phase").agg(pl.col("size").max())
-    above = steps.join(largest, left_on="mode", right_on="phase").filter(pl.col("requests") > pl.col("size"))
-    for size, count in above.group_by("size", maintain_order=True).len().iter_rows():
+    largest = run.assembly.windows.group_by("phase", "unit").agg(largest=pl.col("size").max())
+    real = pl.when(pl.col("unit_captured") == Unit.TOKENS).then("tokens").otherwise("requests")
+    above = (
+        eager_steps(scope)
+        .join(largest.rename({"unit": "unit_captured"}), left_on="mode", right_on="phase")
+        .filter(real > pl.col("largest"))
+    )
+    for size, count in above.group_by("largest", maintain_order=True).len().iter_rows():
         yield Problem(Code.ABOVE_LARGEST_SIZE, f"{count} steps ran eagerly, above the largest captured size {size}")
     bare = scope.launches.filter(pl.col("step").is_null() & pl.col("around").is_null())
     sizeless = bare.join(scope.executions.filter(pl.col("size").is_null()), on="execution", how="semi")
