@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from shapescope.analyse.join import JOIN, JoinResult, join
+from shapescope.cli import main
 from shapescope.model import Evidence, GraphKey, Rank, TraceIdentity, to_plain
 from shapescope.read.run import open_run
 from shapescope.show import tables
@@ -458,3 +459,29 @@ def test_the_table_is_that_of_the_interface(tmp_path: Path) -> None:
     assert result.columns == tuple(JOIN)
     assert result.rows[0]["dims"] == [[8, 64]] and result.rows[0]["grid"] == [8, 1, 1]
     assert result.streams is not None and result.streams[0]["file"] == "x-TP-0.trace.json.gz"
+
+
+def command(capfd: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, Any], str]:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capfd.readouterr()
+    return int(stopped.value.code or 0), json.loads(out or "{}"), err
+
+
+def test_the_command_takes_replays_after_one_another(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    captured(tmp_path / "run", 8)
+    names = ["k0", "k1", "k2", "k3"]
+    first, second = (mini.write(tmp_path / f"{word}-TP-0.trace.json", serve(names)) for word in ("first", "second"))
+    code, result, _ = command(capfd, "join", tmp_path / "run", "--replay", first, second, "--format", "json")
+    assert code == 0
+    assert [row["replay_file"] for row in result["rows"][::4]] == [first.as_posix(), second.as_posix()]
+    assert result["summary"]["aligned"] == result["summary"]["kernels"] == 8
+
+
+def test_the_command_exits_3_where_it_could_not_answer(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    unknown_dialect(tmp_path)
+    code, result, _ = command(capfd, "join", tmp_path, "--format", "json")
+    assert (code, result["partial"], len(result["rows"])) == (3, True, 4)
+    assert command(capfd, "join", tmp_path, "--replay", tmp_path / "nothing.json")[0] == 3
+    code, _, err = command(capfd, "join", tmp_path, tmp_path / "x-TP-0.trace.json.gz")
+    assert code == 2 and "--replay" in err
