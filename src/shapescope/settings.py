@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shapescope.errors import UsageError
 from shapescope.model import Evidence
@@ -47,6 +47,9 @@ class Detail(StrEnum):
     FULL = "full"
 
 
+Word = TypeVar("Word", bound=StrEnum)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingSettings:
     """What to record, and where to. `evidence` None means what the device is good for; `measure` counts timed replays.
@@ -75,7 +78,7 @@ def recording_settings(
     return RecordingSettings(
         mode=_mode(combined, per_shape, _switch(values, MASTER)),
         folder=values.get(FOLDER) or None,
-        detail=_word(values, DETAIL, Detail, Detail.FULL),
+        detail=detail_named(values[DETAIL], DETAIL) if values.get(DETAIL) else Detail.FULL,
         evidence=_evidence(values),
         measure=_count(values, MEASURE),
         discover=_words(values, DISCOVER),
@@ -165,14 +168,21 @@ def _switch(values: Mapping[str, str], name: str) -> bool:
     raise UsageError(f"{name}={values[name]!r} is neither on nor off", "Set it to 1 or 0.")
 
 
-def _word(values: Mapping[str, str], name: str, kind: type[Detail], default: Detail) -> Detail:
-    text = values.get(name, "").strip().lower()
-    if not text:
-        return default
+def detail_named(text: str, switch: str = "--detail") -> Detail:
+    """Raises UsageError."""
+    return _named(text, Detail, switch)
+
+
+def mode_named(text: str, switch: str = "--mode") -> Mode:
+    """Raises UsageError."""
+    return _named(text, Mode, switch)
+
+
+def _named(text: str, kind: type[Word], switch: str) -> Word:
     try:
-        return kind(text)
+        return kind(text.strip().lower())
     except ValueError as error:
-        raise UsageError(f"{name}={text!r} is not known", f"Set it to {' or '.join(kind)}.") from error
+        raise UsageError(f"{switch} {text!r} is not known", f"Pass one of {', '.join(kind)}.") from error
 
 
 def _evidence(values: Mapping[str, str]) -> frozenset[Evidence] | None:

@@ -154,7 +154,7 @@ def test_a_truncated_trace_still_shows_what_it_holds(run: Run, demo_run: Path, t
         (["demo", "--model", "gpt-7"], 2, "unknown model 'gpt-7'"),
         (["demo", "--backend", "quantum"], 2, "unknown backend"),
         (["demo", "--device", "cuda:7"], 2, "device 'cuda:7'"),
-        (["demo", "--detail", "most"], 2, "unknown detail"),
+        (["demo", "--detail", "most"], 2, "--detail 'most'"),
         (["demo", "--context", "0"], 2, "context 0"),
         (["demo", "-o", "/proc/nothing"], 5, "cannot write"),
         (["shapes"], 2, "RUN"),

@@ -80,12 +80,9 @@ def _numbers(text: str, option: str) -> list[int]:
 
 
 def _settings(output: Path | None, detail: str) -> RecordingSettings:
-    from shapescope.errors import UsageError
-    from shapescope.settings import Detail, Mode, RecordingSettings
+    from shapescope.settings import Mode, RecordingSettings, detail_named
 
-    if detail not in list(Detail):
-        raise UsageError(f"unknown detail {detail!r}", f"Pass {' or '.join(Detail)}.")
-    return RecordingSettings(Mode.PER_SHAPE, folder=str(output) if output else None, detail=Detail(detail))
+    return RecordingSettings(Mode.PER_SHAPE, folder=str(output) if output else None, detail=detail_named(detail))
 
 
 def _no_recording(error: ImportError) -> Exception:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shapescope.cli.options import QuietOption
-from shapescope.settings import Detail, Mode
 
 if TYPE_CHECKING:
     from shapescope.record.launch import Launched
@@ -22,10 +21,13 @@ def record(
         Path | None, typer.Option("-o", "--output", help="Where runs go.", show_default="./shapescope-runs")
     ] = None,
     mode: Annotated[
-        Mode | None, typer.Option(help="A trace per shape, one per runner, or tables only.", show_default="per-shape")
+        str | None,
+        typer.Option(
+            help="per-shape, combined (one trace per runner) or summary (tables only).", show_default="per-shape"
+        ),
     ] = None,
     detail: Annotated[
-        Detail | None, typer.Option(help="full: shapes, stacks and memory; light: shapes.", show_default="full")
+        str | None, typer.Option(help="full: shapes, stacks and memory; light: shapes.", show_default="full")
     ] = None,
     measure: Annotated[
         int | None, typer.Option(min=0, help="Time this many replays of each graph.", show_default=False)
@@ -39,15 +41,15 @@ def record(
     import os
 
     from shapescope.record.launch import launch
-    from shapescope.settings import recording_settings
+    from shapescope.settings import Mode, detail_named, mode_named, recording_settings
 
     settings = recording_settings()
-    chosen = mode or (Mode.PER_SHAPE if settings.mode is Mode.OFF else settings.mode)
+    asked = Mode.PER_SHAPE if settings.mode is Mode.OFF else settings.mode
     settings = replace(
         settings,
-        mode=chosen,
+        mode=mode_named(mode) if mode else asked,
         folder=str(output) if output else settings.folder,
-        detail=detail or settings.detail,
+        detail=detail_named(detail) if detail else settings.detail,
         measure=settings.measure if measure is None else measure,
     )
     launched = launch(command, settings, os.environ)
