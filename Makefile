@@ -56,7 +56,7 @@ lint: $(STAMP)
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml setup.py $(wildcard src/shapescope/read/scanner/*)
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --upgrade "pip>=25.1" setuptools wheel
 	$(RUN) -m pip install --quiet torch==2.13.0

@@ -61,7 +61,8 @@ def test_shapes_of_the_demo(demo_run: Path, run: Run) -> None:
     assert len({row["launches"] for row in rows.values()}) == 1
     assert {row["time_source"] for row in rows.values()} == {"replay-dummy"}
     assert {row["replays"] for row in rows.values()} == {20}
-    assert rows[16]["time_ns"] > rows[1]["time_ns"]
+    # The fastest tenth of the replays: what else the machine does in between makes replays slower, never faster.
+    assert rows[16]["time_p10_ns"] > rows[1]["time_p10_ns"]
     assert all(len(row["files"]) == 2 for row in rows.values())
 
 

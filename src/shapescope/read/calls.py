@@ -28,6 +28,8 @@ def with_call_spans(launches: pl.DataFrame, process: Process, ops: Ints) -> pl.D
     named = spans[np.maximum(found, 0)]
     return launches.with_columns(
         dims_source=pl.when(closer).then(pl.lit("span")).otherwise("dims_source"),
+        # Numbered after the ops: kernels of one call share it.
+        op_call=pl.when(closer).then(pl.Series(process.ops.height + found)).otherwise("op_call"),
         **{name: pl.when(closer).then(named[name]).otherwise(pl.col(name)) for name in _NAMED},
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
 from shapescope.read.frames import Schema, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows
@@ -170,7 +171,8 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
     )
     calls = pl.Series("op_call", found, dtype=pl.Int64)
     named = picked(process.ops["name"], found).alias("op")
-    return launches.with_columns(named, calls.set(calls < 0, None), *described).with_columns(dims_source=confirmed)
+    with_op = launches.with_columns(named, calls.set(calls < 0, None), *described).with_columns(dims_source=confirmed)
+    return with_call_spans(with_op, process, found)
 
 
 def with_modules(launches: pl.DataFrame, process: Process, *, stacks: bool = False) -> pl.DataFrame:

@@ -222,11 +222,6 @@ def _ended(graph: Any, error: BaseException | None) -> None:
 # The patches.
 
 
-def _graph_of(context: Any) -> Any:
-    """The graph that a `torch.cuda.graph` captures; whoever has put another class there stands for his own graph."""
-    return getattr(context, "cuda_graph", context)
-
-
 def _enter(real: Function) -> Function:
     @functools.wraps(real)
     def __enter__(context: Any) -> Any:
@@ -315,8 +310,11 @@ def _capturing(real: Function) -> Function:
 
 
 def _graph(context: Any) -> Any:
-    """What a `torch.cuda.graph` captures into, or a `torch.xpu.graph`, which calls it by its own name."""
-    return context.cuda_graph if hasattr(context, "cuda_graph") else context.xpu_graph
+    """What a `torch.cuda.graph` captures into, or a `torch.xpu.graph`, which calls it by its own name.
+
+    Whoever has put another class there stands for his own graph.
+    """
+    return getattr(context, "cuda_graph", getattr(context, "xpu_graph", context))
 
 
 def _seams() -> list[Patch]:

@@ -169,6 +169,9 @@ class CaptureProfiler:
 
     def _open(self, recording: Recording) -> None:
         recording.window = Window.of(self._detail_of(recording.evidence), self._activities(recording.evidence))
+        recording.discovering = recording.evidence is not Evidence.REPLAY  # its functions do not run then
+        if recording.discovering:
+            self._discovery.wrap()
         if recording.window.start():
             recording.window.enter(recording.mark, recording.identity(self.session.run_id))
         else:
