@@ -18,6 +18,7 @@ from shapescope.cli.options import (
     VerboseOption,
     emit,
     opened,
+    place,
 )
 
 
@@ -28,6 +29,7 @@ def coverage(
         typer.Option(
             "--traffic",
             help="A trace of serving, or a folder of them; RUN's own steps if left out.",
+            parser=place,
             show_default=False,
         ),
     ] = None,

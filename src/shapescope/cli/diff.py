@@ -19,6 +19,7 @@ from shapescope.cli.options import (
     VerboseOption,
     emit,
     opened,
+    place,
 )
 
 RULE_FAILED = 1
@@ -33,8 +34,10 @@ class By(StrEnum):
 
 
 def diff(
-    base: Annotated[Path, typer.Argument(metavar="BASE", help="The run to compare with.", show_default=False)],
-    head: Annotated[Path, typer.Argument(metavar="HEAD", help="The run to judge.", show_default=False)],
+    base: Annotated[
+        Path, typer.Argument(metavar="BASE", help="The run to compare with.", parser=place, show_default=False)
+    ],
+    head: Annotated[Path, typer.Argument(metavar="HEAD", help="The run to judge.", parser=place, show_default=False)],
     by: Annotated[By, typer.Option("--by", help="What a row is; class compares engines or vendors.")] = By.OP,
     fail_on: Annotated[
         list[str] | None,

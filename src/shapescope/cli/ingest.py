@@ -19,6 +19,7 @@ from shapescope.cli.options import (
     VerboseOption,
     emit,
     opened,
+    place,
 )
 
 
@@ -33,7 +34,9 @@ class On(StrEnum):
 def ingest(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN..", help="Run folders, folders of traces, trace files.", show_default=False),
+        typer.Argument(
+            metavar="RUN..", help="Run folders, folders of traces, trace files.", parser=place, show_default=False
+        ),
     ],
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", min=1, help="Workers; else one a core.", show_default=False)

@@ -31,10 +31,22 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
+def place(text: str) -> Path:
+    """Where a run lies: a path, or an address such as `s3://bucket/run`, which is fetched. Raises InputError."""
+    if "://" not in text:
+        return Path(text)
+    from shapescope.read.remote import fetched
+
+    return fetched(text)
+
+
 RunArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN", help="A run folder, a folder of anybody's traces, or one trace file.", show_default=False
+        metavar="RUN",
+        help="A run folder, a folder of anybody's traces, or one trace file; or the address of one (s3://..).",
+        parser=place,
+        show_default=False,
     ),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print the result.")]
@@ -45,7 +57,9 @@ QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print the resu
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print every column, and tracebacks of errors.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print without colour.")]
 CacheOption = Annotated[bool, typer.Option(" /--no-cache", help="Read every file anew.", show_default=False)]
-BaseOption = Annotated[Path | None, typer.Option("--base", help="A run to compare with.", show_default=False)]
+BaseOption = Annotated[
+    Path | None, typer.Option("--base", help="A run to compare with.", parser=place, show_default=False)
+]
 OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write.", show_default=False)]
 
 

@@ -47,8 +47,12 @@ def cache_folder(path: Path) -> Path:
     for folder in (whole, *whole.parents[:2]):
         if (folder / RUN_FILE).is_file():
             return folder / CACHE_FOLDER
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "shapescope"
+    return user_cache()
+
+
+def user_cache() -> Path:
+    """The user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shapescope"
 
 
 class Cache:

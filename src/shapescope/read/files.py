@@ -6,12 +6,11 @@ What travels between workers are paths and parts (small tables), never the event
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
-
-import joblib
 
 from shapescope.errors import MissingDependencyError
 from shapescope.model import GraphKey
@@ -93,30 +92,39 @@ def read_one(file: TraceFile, stacks: bool, cached: bool) -> list[Part]:
 
 def _each(asked: Sequence[tuple[TraceFile, bool, bool]], size: int, workers: Workers) -> Iterator[list[Part]]:
     """`read_one` of each, in order."""
-    jobs = workers.jobs or joblib.cpu_count()
-    if workers.where is Where.LOCAL and (jobs == 1 or len(asked) == 1):
+    if workers.where is Where.LOCAL and (workers.jobs == 1 or len(asked) == 1):
         yield from (read_one(*one) for one in asked)
         return
-    with joblib.parallel_config(_backend(workers.where, size), n_jobs=workers.jobs or -1):
-        yield from joblib.Parallel(return_as="generator")(joblib.delayed(read_one)(*one) for one in asked)
+    import joblib
+
+    with _backend(workers.where, size) as backend, joblib.parallel_config(backend, n_jobs=workers.jobs or -1):
+        # Ray's backend hands out results only once all are there.
+        one_by_one = workers.where is not Where.RAY
+        yield from joblib.Parallel(return_as="generator" if one_by_one else "list")(
+            joblib.delayed(read_one)(*one) for one in asked
+        )
 
 
-def _backend(where: Where, size: int) -> str:
-    """The name of a backend of joblib, registered and connected."""
+@contextmanager
+def _backend(where: Where, size: int) -> Iterator[str]:
+    """The name of a backend of joblib. A cluster is the one that RAY_ADDRESS or DASK_SCHEDULER_ADDRESS names, else one on
+    this machine."""
     if where is Where.LOCAL:
-        return "loky" if size > _WORTH_PROCESSES_BYTES else "threading"
+        yield "loky" if size > _WORTH_PROCESSES_BYTES else "threading"
+        return
     try:
         if where is Where.RAY:
             from ray.util.joblib import register_ray
-
-            register_ray()
         else:
-            from distributed import get_client
-
-            get_client()
+            from distributed import Client
     except ImportError as error:
         raise MissingDependencyError(str(where), str(where)) from error
-    return str(where)
+    if where is Where.RAY:
+        register_ray()  # type: ignore[no-untyped-call]
+        yield "ray"
+    else:
+        with Client():
+            yield "dask"
 
 
 def _size(path: Path) -> int:
