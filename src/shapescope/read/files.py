@@ -120,7 +120,7 @@ def _backend(where: Where, size: int) -> Iterator[str]:
     except ImportError as error:
         raise MissingDependencyError(str(where), str(where)) from error
     if where is Where.RAY:
-        register_ray()  # type: ignore[no-untyped-call]
+        register_ray()
         yield "ray"
     else:
         with Client():

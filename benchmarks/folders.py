@@ -1,0 +1,94 @@
+"""How long a folder of traces takes: cold, with one worker and with several, and from the cache.
+
+python benchmarks/folders.py TRACE [--files 400] [--pairs 24] [--jobs 2] [--rounds 3] [--json]
+
+The folder holds copies of the trace under names of their own, in a temporary place. Whole commands are timed, start-up
+included: wall time, and CPU seconds of all their processes. One worker and several take turns on a folder of `--pairs`
+files without the cache; the folder of `--files` is ingested once into an empty cache, then `shapes` reads it from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+COMMAND = [sys.executable, "-c", "from shapescope.cli import main; main()"]
+
+
+def main() -> None:
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        place = Path(name)
+        pairs = copies(arguments.trace, place / "pairs", arguments.pairs)
+        whole = copies(arguments.trace, place / "whole", arguments.files)
+        workers: dict[int, list[tuple[float, float]]] = {1: [], arguments.jobs: []}
+        for _ in range(arguments.rounds):
+            for jobs, samples in workers.items():
+                samples.append(timed(["ingest", str(pairs), "-j", str(jobs), "--no-cache", "-q"], place))
+        cold = timed(["ingest", str(whole), "-j", str(arguments.jobs), "-q"], place)
+        cached = [timed(["shapes", str(whole), "-q"], place) for _ in range(arguments.rounds + 1)][1:]
+    rows = [row(f"{arguments.pairs} files, {jobs} workers", samples) for jobs, samples in workers.items()]
+    rows += [row(f"{arguments.files} files, cold", [cold]), row(f"{arguments.files} files, cached shapes", cached)]
+    print(json.dumps(rows, indent=1) if arguments.json else table(rows))
+
+
+def copies(trace: Path, folder: Path, count: int) -> Path:
+    """Copies, not links: the cache knows a file by its inode."""
+    folder.mkdir()
+    for number in range(1, count + 1):
+        shutil.copyfile(trace, folder / f"bs_{number}_rank0.json.gz")
+    return folder
+
+
+def timed(arguments: Sequence[str], place: Path) -> tuple[float, float]:
+    """Wall and CPU seconds of one command."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(place / "cache")}
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([*COMMAND, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
+    wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def row(what: str, samples: Sequence[tuple[float, float]]) -> dict[str, object]:
+    walls, cpus = zip(*samples, strict=True)
+    return {
+        "what": what, "runs": len(samples), "wall_s": statistics.median(walls), "wall_s_range": [min(walls), max(walls)],
+        "cpu_s": statistics.median(cpus),
+    }  # fmt: skip
+
+
+def table(rows: Sequence[dict[str, object]]) -> str:
+    """As Markdown."""
+    lines = ["| what | runs | wall s | range | CPU s |", "|---|---|---|---|---|"]
+    for found in rows:
+        low, high = found["wall_s_range"]  # type: ignore[misc]
+        lines.append(
+            f"| {found['what']} | {found['runs']} | {found['wall_s']:.2f} | {low:.2f}..{high:.2f} | {found['cpu_s']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", type=Path)
+    parser.add_argument("--files", type=int, default=400)
+    parser.add_argument("--pairs", type=int, default=24)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="Where the copies are made.")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
