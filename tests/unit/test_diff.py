@@ -13,8 +13,18 @@ from test_analyses import codes, command
 
 from shapescope.analyse.diff import Rule
 from shapescope.errors import UsageError
-from shapescope.model import Evidence, GraphKey, Rank, RunManifest, Timing, TraceIdentity, to_plain
-from shapescope.store.manifest import write_run
+from shapescope.model import (
+    Evidence,
+    GraphKey,
+    ManifestRow,
+    Rank,
+    RunManifest,
+    Status,
+    Timing,
+    TraceIdentity,
+    to_plain,
+)
+from shapescope.store.manifest import ManifestWriter, write_run
 from shapescope.store.spans import Mark, span_name
 
 ENVIRONMENT = {
@@ -265,3 +275,29 @@ def test_unknown_rules_are_usage_errors(text: str) -> None:
 
 def test_rules_are_read() -> None:
     assert [Rule.parse(text).slower_than for text in ("time>5%", " time > 2.5% ", "switch")] == [0.05, 0.025, None]
+
+
+def with_samples(folder: Path, samples: tuple[int, ...]) -> Path:
+    """A recorded run at size 8 with these unprofiled replays (ns) in its manifest."""
+    run_of(folder, {8: steady(8)})
+    key = GraphKey.of("DecodeRunner", 8)
+    timing = Timing(samples, 1024, dummy_inputs=False)
+    row = ManifestRow(key, Rank(), Evidence.REPLAY, 0, Status.OK, timing=timing)
+    ManifestWriter(folder, Rank(), "host", 1).append(row)
+    return folder
+
+
+def test_whole_replays_are_compared_by_their_unprofiled_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = with_samples(tmp_path / "base", (1000, 1010, 1020, 1030, 1040))
+    slower = with_samples(tmp_path / "slower", (1500, 1510, 1520, 1530, 1540))
+    code, result = command(capsys, "diff", base, slower, "--fail-on", "time>20%")
+    (shape,) = result["summary"]["shapes"]
+    assert code == 1 and changed(result) == []
+    assert (shape["verdict"], shape["base_ns"], shape["head_ns"]) == ("slower", 1020, 1520)
+    assert "the whole replay took 1.49 times as long" in result["warnings"][-1]["message"]
+    loud = with_samples(tmp_path / "loud", (1000, 1600, 2000, 2600, 4000))
+    code, result = command(capsys, "diff", base, loud, "--fail-on", "time>20%")
+    (shape,) = result["summary"]["shapes"]
+    assert (code, shape["verdict"]) == (0, "same") and "within what these replays vary" in shape["reason"]

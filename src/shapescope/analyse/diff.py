@@ -306,7 +306,9 @@ def _alone(one: ShapeOps | None, other: ShapeOps | None) -> dict[str, Any]:
 
 
 def _whole(about: Mapping[str, Any], one: ShapeOps, other: ShapeOps, shared: Common, smallest: float) -> dict[str, Any]:
-    """Whole replays, unprofiled: slower or faster where the middle four fifths of the two runs do not meet."""
+    """Whole replays, unprofiled: slower or faster where their medians are further apart than the middle four fifths of
+    each run spread, both together.
+    """
     row = {
         **about,
         "base_ns": None,
@@ -323,9 +325,9 @@ def _whole(about: Mapping[str, Any], one: ShapeOps, other: ShapeOps, shared: Com
     if min(base["replays"], head["replays"]) < _FEWEST:
         return row | {"reason": "too few replays to tell a change from noise"}
     least = max(math.log1p(smallest), _CPU_DRIFT if one.on_tape and other.on_tape else 0.0)
-    verdict = "same"
-    if head["low_ns"] > base["high_ns"] and math.log(row["ratio"]) > least:
-        verdict = "slower"
-    elif head["high_ns"] < base["low_ns"] and -math.log(row["ratio"]) > least:
-        verdict = "faster"
-    return row | {"verdict": verdict, "reason": None}
+    spread = sum(math.log(max(side["high_ns"], 1) / max(side["low_ns"], 1)) for side in (base, head))
+    shift = math.log(max(head["time_ns"], 1) / max(base["time_ns"], 1))
+    if abs(shift) > max(least, spread):
+        return row | {"verdict": "slower" if shift > 0 else "faster", "reason": None}
+    within = f"within what these replays vary (±{math.expm1(max(least, spread)):.0%})"
+    return row | {"verdict": "same", "reason": within if abs(shift) > math.log1p(smallest) else None}
