@@ -45,6 +45,17 @@ def _without_doubt_of_own_ops(kernels: pl.DataFrame) -> pl.DataFrame:
     return kernels.with_columns(status=pl.when(~own).then("status"))
 
 
+def captured_kernels(run: Run) -> pl.DataFrame:
+    """Captured launches of named kernels, of the lowest rank that has the shape; as `replay_kernels`, without times."""
+    rows = run.kernel_rows.filter(
+        pl.col("source").is_in(["capture", "nodes"]) & pl.col("kernel").is_not_null() & pl.col("size").is_not_null()
+    )
+    lowest = rows.filter(
+        pl.col("rank") == pl.col("rank").min().over("run", "runner", "phase", "variant", "unit", "size")
+    )
+    return named(lowest).with_columns(context_len=pl.lit(None, pl.Int64), execution=pl.lit(None, pl.Int64))
+
+
 def named(kernels: pl.DataFrame) -> pl.DataFrame:
     """Add `class`, `family` and `tile` to rows with `kernel`."""
     names = name_frame(kernels["kernel"]).rename({"variant": "tile"})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shapescope.analyse.samples import named, replay_kernels
+from shapescope.analyse.samples import captured_kernels, replay_kernels
 from shapescope.analyse.spread import Times
 from shapescope.read.run import Run
 
@@ -60,20 +60,11 @@ def shape_ops(run: Run, *, by: str = "op") -> dict[Key, ShapeOps]:
         on_tape = bool((members["work"] == "op").all())
         found[key] = ShapeOps(_ops(complete), replays, doubt, on_tape, wholes.pop(key, None))
     known = {key[:-1] for key in found}
-    for key, members in _keyed(_captured(run), by).group_by(KEY, maintain_order=True):
+    for key, members in _keyed(captured_kernels(run), by).group_by(KEY, maintain_order=True):
         if key[:-1] not in known:
             whole = next((wholes[other] for other in wholes if other[:-1] == key[:-1]), None)
             found[key] = ShapeOps(_ops(members), 0, None, on_tape=False, whole=whole)
     return found
-
-
-def _captured(run: Run) -> pl.DataFrame:
-    """Captured launches of named kernels, of the lowest rank that has the shape."""
-    rows = run.kernel_rows.filter(
-        pl.col("source").is_in(["capture", "nodes"]) & pl.col("kernel").is_not_null() & pl.col("size").is_not_null()
-    )
-    lowest = rows.filter(pl.col("rank") == pl.col("rank").min().over("run", *KEY[:-1]))
-    return named(lowest).with_columns(context_len=pl.lit(None, pl.Int64), execution=pl.lit(None, pl.Int64))
 
 
 def _keyed(kernels: pl.DataFrame, by: str) -> pl.DataFrame:
