@@ -16,7 +16,11 @@ import torch
 
 from shapescope.device import CpuDevice
 from shapescope.model import GraphKey, Rank
+from shapescope.read.chrome import decode
+from shapescope.read.classify import segments
+from shapescope.read.processes import processes
 from shapescope.read.run import open_run
+from shapescope.read.tables import captured_launches
 from shapescope.record import start
 from shapescope.settings import Detail, Mode, RecordingSettings
 from shapescope.store.spans import Call, call_name
@@ -66,6 +70,17 @@ def test_the_closest_one_around_a_launch_counts(tmp_path: Path) -> None:
         ("of_the_inner_span", "attention.inner"),
         ("of_the_outer_op", "custom::outer"),
     ]
+
+
+def test_kernels_of_one_call_are_told_from_those_of_the_next(tmp_path: Path) -> None:
+    events = [mini.call("hipStreamBeginCapture", 0), mini.op("aten::mm", 5, 4), launch("op", 6)]
+    events += [mini.span(call_name(CALL), 10, 10), launch("one", 12), launch("two", 14)]
+    events += [mini.span(call_name(CALL), 30, 10), launch("three", 32), mini.call("hipStreamEndCapture", 100)]
+    (trace,) = decode(mini.write(tmp_path / "trace.json", events))
+    (process,) = processes(trace)
+    numbers = captured_launches(process, segments(process))["op_call"].to_list()
+    assert numbers[1] == numbers[2]
+    assert len({numbers[0], numbers[1], numbers[3]}) == 3
 
 
 def test_a_span_of_the_kind_that_cannot_be_read_gives_nothing(tmp_path: Path) -> None:
