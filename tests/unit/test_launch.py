@@ -244,7 +244,8 @@ def test_a_server_that_knows_nothing_of_us(environment: dict[str, str], tmp_path
 
 
 # Forks what a start of Python would cost seconds for. Two servers run to their end, the second of which tells how long
-# that takes; each further one is killed, workers and all, at a random moment of its own part of that time.
+# that takes; each further one is killed, workers and all: every other one at a random moment of that time, the rest soon
+# after a random one of the eight traces, however slow the machine is.
 KILLED = """
 import os, random, runpy, signal, sys, time
 from pathlib import Path
@@ -267,16 +268,24 @@ def start(number):
     os.setpgid(child, child)
     return child
 
+def wait_for_traces(folder, count):
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*/*.gz"))) < count and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(random.uniform(0.0, 0.02))
+
 for _ in range(2):
     begin = time.monotonic()
     os.waitpid(start(0), 0)
     whole = time.monotonic() - begin
 for number in range(1, times + 1):
-    child = start(number)
-    time.sleep(whole * (number - random.random()) / times)
+    child, folder = start(number), Path(root, f"run-{number}")
+    if number % 2:
+        time.sleep(whole * random.random())
+    else:
+        wait_for_traces(folder, random.randint(1, 7))
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    folder = Path(root, f"run-{number}")
     if folder.is_dir():
         wait_for_writers(folder, 10)
         finish_run(folder, "the command was killed by SIGKILL")
