@@ -14,7 +14,7 @@ from shapescope.show.values import Unit, column_unit, printable, readable
 
 DEFAULT_ROWS = 40
 # What places a row: said once above the table where it is the same in every row.
-_PLACE = ("run", "runner", "phase", "size", "variant", "rank")
+_PLACE = ("run", "runner", "phase", "size", "variant", "rank", "context_len")
 _LONGEST_CELL = 64
 
 
