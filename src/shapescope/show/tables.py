@@ -1,30 +1,27 @@
-"""Every table's rows, made once: what all renderers show. Columns are those of the interface."""
+"""Every table's rows, made once: what all renderers show. Columns are those of the interface.
+
+An analysis is imported where its table is made: `shapes` of a cached run would spend a fifth of its time on the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import polars as pl
 
-from shapescope.analyse import coverage as coverage_of
-from shapescope.analyse import diff as diff_of
-from shapescope.analyse import findings as findings_of
-from shapescope.analyse import join as join_of
-from shapescope.analyse import memory as memory_of
-from shapescope.analyse import rank_rows, roofline_rows, traffic
-from shapescope.analyse import ranks as ranks_of
-from shapescope.analyse import roofline as roofline_of
-from shapescope.analyse import switches as switches_of
-from shapescope.analyse.devices import Device
 from shapescope.errors import InputError
 from shapescope.read.part import Part
 from shapescope.read.problem import Code, Problem
 from shapescope.read.run import Run, rank_name
 from shapescope.show.result import Result
+
+if TYPE_CHECKING:
+    from shapescope.analyse.devices import Device
+    from shapescope.analyse.diff import DiffResult
 
 # What a table shows without -v; JSON, CSV and Markdown hold every column.
 SHAPES_SHOWN = (
@@ -144,6 +141,8 @@ def _files(run: Run) -> Iterator[dict[str, Any]]:
 
 def join(run: Run) -> Result:
     """One row a replayed kernel, then one a captured launch that no replay shows."""
+    from shapescope.analyse import join as join_of
+
     found = join_of.join(run)
     return _result(
         "join", run, found.rows, summary=found.summary, warnings=found.warnings, partial=found.partial,
@@ -153,11 +152,13 @@ def join(run: Run) -> Result:
 
 def switches(run: Run, *, tiles: bool = False) -> Result:
     """One row a change of kernels from one size to the next."""
+    from shapescope.analyse import switches as switches_of
+
     found = switches_of.switches(run, tiles=tiles)
     return _analysed(_result("switches", run, found.rows, summary=found.summary), found.warnings, found.partial)
 
 
-def diff(found: diff_of.DiffResult, base: Run, head: Run, broken: Iterable[Mapping[str, Any]] = ()) -> Result:
+def diff(found: DiffResult, base: Run, head: Run, broken: Iterable[Mapping[str, Any]] = ()) -> Result:
     """One row a (size, op, dims) of two runs; `broken` rows of a rule are warned of."""
     summary = {"base": str(base.path), "head": str(head.path), **found.summary}
     failed = [("rule-failed", _broken(row)) for row in broken]
@@ -181,6 +182,9 @@ def _broken(row: Mapping[str, Any]) -> str:
 
 def roofline(run: Run, device: Device | None) -> Result:
     """One row a (size, op, class, dims, types)."""
+    from shapescope.analyse import roofline as roofline_of
+    from shapescope.analyse import roofline_rows
+
     found = roofline_of.roofline(roofline_rows.roofline_rows(run), device)
     empty = found.rows.is_empty()
     warnings = [*found.warnings, *([("no-data", "No complete replay with times is here.")] if empty else [])]
@@ -189,12 +193,17 @@ def roofline(run: Run, device: Device | None) -> Result:
 
 def memory(run: Run) -> Result:
     """One row a capture, in order of capture."""
+    from shapescope.analyse import memory as memory_of
+
     found = memory_of.memory(run)
     return _analysed(_result("memory", run, found.rows, summary=found.summary), found.warnings, found.partial)
 
 
 def coverage(run: Run, served: Sequence[Run] = ()) -> Result:
     """One row a real size of the traffic, then one an addition. Without traffic, the run's own steps are it."""
+    from shapescope.analyse import coverage as coverage_of
+    from shapescope.analyse import traffic
+
     captured = traffic.captured_sizes(run)
     steps, others = traffic.traffic_steps(served or [run], captured)
     found = coverage_of.coverage(captured.sizes, steps, requested=captured.requested)
@@ -205,6 +214,9 @@ def coverage(run: Run, served: Sequence[Run] = ()) -> Result:
 
 def ranks(run: Run) -> Result:
     """One row a rank, then one a difference between ranks."""
+    from shapescope.analyse import rank_rows
+    from shapescope.analyse import ranks as ranks_of
+
     world = rank_rows.world_size(run)
     found = ranks_of.ranks(rank_rows.collective_rows(run), rank_rows.rank_kernels(run), world_size=world)
     seen = [_rank(rank) for rank in found.rows.filter(pl.col("kind") == "rank")["rank"]]
@@ -214,6 +226,8 @@ def ranks(run: Run) -> Result:
 
 def findings(run: Run, *, device: Device | None = None) -> Result:
     """The short list, most costly first."""
+    from shapescope.analyse import findings as findings_of
+
     found = findings_of.findings(run, device)
     return _result("findings", run, found.rows, summary=found.summary)
 
