@@ -73,7 +73,7 @@ def steady(size: int, replays: int = 5, **slower: float) -> list[dict[str, float
     return [{name: (10.0 + size) * slower.get(name, 1.0) for name in OPS} for _ in range(replays)]
 
 
-def noisy(seed: int, size: int, replays: int = 10, **slower: float) -> list[dict[str, float]]:
+def noisy(seed: int, size: int, replays: int = 20, **slower: float) -> list[dict[str, float]]:
     """Interference on every third op or so, up to threefold, and a machine that is a few percent off as a whole."""
     draw = random.Random(seed)
     machine = draw.uniform(0.95, 1.1)

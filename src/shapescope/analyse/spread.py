@@ -25,6 +25,8 @@ _COMMON_OF = 6
 _DRAWS, _HALVES, _SEED = 50, 20, 0
 # A difference counts from so many standard errors on.
 _ERRORS = 3.0
+# A lowest time far below the typical one may be a lucky one: so much of the distance (log) counts as noise.
+_LUCK = 0.5
 # Noise is so many times what half of the ops differ by ..
 _DEVIATIONS = 3.0
 # .. of those ops that are this share of the replay: short ones vary more, and their own errors say so.
@@ -113,8 +115,9 @@ class Pair:
     def noise(self) -> float:
         """A shift of less than this (log) may be chance."""
         sides = (self.base, self.head)
-        errors = [times.median_error if self.quiet else times.lowest_error for times in sides]
-        return _ERRORS * math.hypot(*errors)
+        if self.quiet:
+            return _ERRORS * math.hypot(*(times.median_error for times in sides))
+        return max(_ERRORS * math.hypot(*(times.lowest_error for times in sides)), _LUCK * _spread(self))
 
 
 @dataclass(frozen=True, slots=True)
