@@ -17,10 +17,10 @@ demo: $(STAMP)
 	done
 
 test: $(STAMP) lint
-	$(RUN) -m pytest -n 2 -m "not browser and not cluster and not torchrun and not engines"
+	$(RUN) -m pytest -n 2 -m "not browser and not cluster and not slow and not engines"
 
 test-all: test page-check chromium
-	$(RUN) -m pytest -m "browser or cluster or torchrun"
+	$(RUN) -m pytest -m "browser or cluster or slow"
 
 test-browser: $(STAMP) page-check chromium
 	$(RUN) -m pytest -m browser

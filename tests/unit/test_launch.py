@@ -231,6 +231,7 @@ def check_files(folder: Path) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_a_server_that_knows_nothing_of_us(environment: dict[str, str], tmp_path: Path) -> None:
     found = record(environment, sys.executable, str(SERVER), options=("--detail", "light", "-o", "here"))
     assert found.returncode == 0, found.stderr
@@ -292,6 +293,7 @@ for number in range(1, times + 1):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # 22 servers one after the other: seconds, but on a machine that has better to do
 def test_killed_at_random_moments(environment: dict[str, str], tmp_path: Path) -> None:
     root = tmp_path / "runs"

@@ -88,7 +88,7 @@ def test_what_torchrun_says_of_a_rank() -> None:
     assert current_rank({"RANK": "three", "WORLD_SIZE": "4"}) == Rank()
 
 
-@pytest.mark.torchrun
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("processes", "tp", "names"), [(4, 2, "tp{tp}_dp{dp}_rank{rank}"), (2, 2, "rank{tp}")])
 def test_torchrun_leaves_one_run(processes: int, tp: int, names: str, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_torchrun_leaves_one_run(processes: int, tp: int, names: str, tmp_path: 
     assert {row["rank"] for row in rows if row["class"] == "collective"} == set(range(processes))
 
 
-@pytest.mark.torchrun
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("processes", [2, 4])
 def test_an_all_to_all_and_an_all_reduce_inside_a_graph(processes: int, tmp_path: Path) -> None:

