@@ -35,7 +35,7 @@ _RECORD = "record.json"
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _SMALL_BYTES = 1 << 13
 _UNREADABLE = (
-    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, NotImplementedError,
+    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, RuntimeError,
     zipfile.BadZipFile, msgspec.ValidationError, pl.exceptions.PolarsError,
 )  # fmt: skip
 """What a damaged, foreign or vanished entry raises."""
