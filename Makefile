@@ -20,6 +20,7 @@ test: $(STAMP) lint
 	$(RUN) -m pytest -n 2 -m "not browser and not cluster and not slow and not engines"
 
 test-all: test page-check chromium
+	$(RUN) benchmarks/gpu_check.py -o build/gpu-check
 	$(RUN) -m pytest -m "browser or cluster or slow"
 
 test-browser: $(STAMP) page-check chromium

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,14 @@ def shared() -> Path:
 def traces(shared: Path) -> Path:
     """Real captures and replays with hand-proved joins."""
     return shared / "traces"
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run of the demo, as `shapescope demo` leaves it."""
+    folder = tmp_path_factory.mktemp("runs")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SHAPESCOPE_")}
+    command = [sys.executable, "-m", "shapescope", "demo", "--sizes", "1,2,4,8,16", "-o", str(folder), "-q"]
+    subprocess.run(command, env=environment, check=True, capture_output=True, cwd=folder)
+    (found,) = [path for path in folder.iterdir() if path.is_dir()]
+    return found

@@ -31,17 +31,6 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
-@pytest.fixture(scope="session")
-def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run of the demo, as `shapescope demo` leaves it."""
-    folder = tmp_path_factory.mktemp("runs")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SHAPESCOPE_")}
-    command = [sys.executable, "-m", "shapescope", "demo", "--sizes", "1,2,4,8,16", "-o", str(folder), "-q"]
-    subprocess.run(command, env=environment, check=True, capture_output=True, cwd=folder)
-    (found,) = [path for path in folder.iterdir() if path.is_dir()]
-    return found
-
-
 def test_the_demo_leaves_one_run_in_which_every_file_knows_its_key(demo_run: Path) -> None:
     files = sorted((demo_run / "graph_capture_profile").iterdir())
     assert len(files) == 10
