@@ -126,6 +126,7 @@ def _show(folder: Path, no_color: bool) -> None:
     from shapescope.show.heatmap import sparklines
     from shapescope.show.html import report
     from shapescope.show.page import payload
+    from shapescope.store.layout import REPORT_FILE
 
     screen = console(no_color)
     run = opened(folder)
@@ -136,9 +137,9 @@ def _show(folder: Path, no_color: bool) -> None:
     if findings.rows:
         screen.print("\nFindings", style="bold")
         show(screen, findings, columns=tables.FINDINGS_SHOWN, quiet=True)
-    write_output(folder.parent / f"{folder.name}.html", report(payload(page)).encode())
+    write_output(folder / REPORT_FILE, report(payload(page)).encode())
     where = str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else str(folder)
-    screen.print(f"\nThe run is in {where}, its page is {where}.html", soft_wrap=True)
+    screen.print(f"\nThe run is in {where}, its page is {where}/{REPORT_FILE}", soft_wrap=True)
     screen.print("Next:", style="bold")
     for line in (
         f"shapescope kernels {where} --size 8 --by family",

@@ -13,12 +13,12 @@ import msgspec
 from shapescope.errors import InputError
 from shapescope.model import GraphKey, ManifestRow, RunManifest, from_plain
 from shapescope.read.foreign import DETAILS_FILE
-from shapescope.store.layout import CACHE_FOLDER, RUN_FILE
+from shapescope.store.layout import CACHE_FOLDER, REPORT_FILE, RUN_FILE
 from shapescope.store.manifest import read_manifests, read_run
 
 NODES_SUFFIX = ".nodes.json"
 _BESIDE = re.compile(
-    rf"{re.escape(RUN_FILE)}|manifest\..*\.jsonl|{re.escape(DETAILS_FILE)}|memory_snapshot-.*\.pickle|summary-.*\.txt"
+    rf"{re.escape(RUN_FILE)}|{re.escape(REPORT_FILE)}|manifest\..*\.jsonl|{re.escape(DETAILS_FILE)}|memory_snapshot-.*\.pickle|summary-.*\.txt"
 )
 # Folders in which engines keep one kind of a run's traces: the run is what holds them.
 _KIND_FOLDER = re.compile(

@@ -25,6 +25,7 @@ from shapescope.model import Evidence, GraphKey, Phase, Rank, Unit
 TRACE_FOLDER = "graph_capture_profile"
 CACHE_FOLDER = "cache"
 RUN_FILE = "run.json"
+REPORT_FILE = "report.html"
 DEFAULT_ROOT = "shapescope-runs"
 RUN_ID_VARIABLE = "SHAPESCOPE_RUN_ID"
 
@@ -134,7 +135,9 @@ def rank_words(rank: Rank) -> str:
 
 
 def _only_tensor_parallel(rank: Rank) -> bool:
-    return rank.pp_size <= 1 and rank.dp_size <= 1 and rank.ep_size <= 1
+    """Ranks of a dimension that we do not know share a tp rank: then the global rank must be in the name."""
+    alone = rank.pp_size <= 1 and rank.dp_size <= 1 and rank.ep_size <= 1
+    return alone and (rank.tp_size <= 1 or rank.world_size <= rank.tp_size)
 
 
 def _key_words(key: GraphKey) -> str:
