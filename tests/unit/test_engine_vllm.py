@@ -21,7 +21,7 @@ import torch
 
 from shapescope.engines import vllm as adapter
 from shapescope.engines.vllm_recorder import ProcessRecorder
-from shapescope.model import GraphKey, Phase, Rank, Unit
+from shapescope.model import Evidence, GraphKey, Phase, Rank, Unit
 from shapescope.record.hooks import CaptureWindows, watch_everywhere
 from shapescope.store.layout import RUN_ID_VARIABLE
 
@@ -64,7 +64,7 @@ class Journal(list[Any]):
         self.whole_graphs: list[Any] = []
         self.opened = 0
 
-    def recorder(self, **known: Any) -> Any:
+    def recorder(self, engine: str, **known: Any) -> Any:
         @contextmanager
         def window(key: GraphKey | None) -> Iterator[None]:
             self.append(("open", key))
@@ -85,7 +85,7 @@ class Journal(list[Any]):
             self.warmups.append((key, index, count))
             yield
 
-        self.known = known
+        self.known = {"engine": engine, **known}
         self.opened += 1
 
         def segment(number: int) -> AbstractContextManager[None]:
@@ -273,7 +273,18 @@ def test_a_microbatched_graph_is_another(v1: Any, journal: Journal) -> None:
 def test_the_recorder_learns_model_and_rank_and_is_made_once(v1: Any, journal: Journal) -> None:
     v1.vllm_config = SimpleNamespace(model_config=SimpleNamespace(model="llama"))
     v1.capture_model()
+    assert journal.opened == 1
+    settings = journal.known.pop("settings")
     assert journal.known == {"engine": "vllm", "rank": Rank(), "model": "llama"}
+    assert settings.evidence == {Evidence.CAPTURE, Evidence.WARMUP, Evidence.NODES}
+
+
+def test_the_evidence_that_was_asked_for_is_recorded(
+    v1: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHAPESCOPE_EVIDENCE", "capture")
+    v1.capture_model()
+    assert journal.known["settings"].evidence == {Evidence.CAPTURE}
 
 
 def test_a_forked_worker_makes_its_own_recorder(v1: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +304,7 @@ def test_what_cannot_be_named_is_recorded_without_a_key(v1: Any, journal: Journa
 def test_a_recorder_that_fails_to_open_leaves_the_host_alone(
     v1: Any, journal: Journal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(**known: Any) -> None:
+    def refuse(engine: str, **known: Any) -> None:
         raise OSError("no room")
 
     monkeypatch.setattr("shapescope.record.start.from_environment", refuse)

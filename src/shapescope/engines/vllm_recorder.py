@@ -6,14 +6,20 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shapescope.engines.vllm_keys import rank_of
-from shapescope.model import GraphKey
+from shapescope.model import Evidence, GraphKey
 from shapescope.record.guard import Guard
+from shapescope.settings import RecordingSettings, recording_settings
 
 if TYPE_CHECKING:
     from shapescope.record.profiler import CaptureProfiler
+
+# vLLM does not keep its graphs' sources, so their nodes can be read from torch 2.14 on only; names and times come from the
+# eager warm-up.
+_EVIDENCE = frozenset({Evidence.CAPTURE, Evidence.WARMUP, Evidence.NODES})
 
 # A key from the number of the generation of graphs that it belongs to.
 Name = Callable[[int], GraphKey]
@@ -100,8 +106,14 @@ class ProcessRecorder:
 
             self._process, self._generation, self._recorder = os.getpid(), 0, None
             model = getattr(getattr(config, "model_config", None), "model", None)
-            self._recorder = from_environment(engine="vllm", rank=rank_of(config), model=model)
+            self._recorder = from_environment("vllm", rank=rank_of(config), model=model, settings=_settings())
         return self._recorder
+
+
+def _settings() -> RecordingSettings:
+    """Raises UsageError."""
+    settings = recording_settings()
+    return settings if settings.evidence is not None else replace(settings, evidence=_EVIDENCE)
 
 
 @contextmanager

@@ -38,16 +38,22 @@ def document(path: Path) -> dict[str, object]:
     return loaded
 
 
-def check_files(served: Served, keys: set[GraphKey], ranks: list[Rank]) -> None:
-    """One whole file a key and rank, by its name and by what it says inside, and one row of the manifest for each."""
-    expected = {trace_name(key, rank, Evidence.CAPTURE): (key, rank) for key in keys for rank in ranks}
+def check_files(
+    served: Served,
+    keys: set[GraphKey],
+    ranks: list[Rank],
+    kinds: tuple[Evidence, ...] = (Evidence.CAPTURE, Evidence.WARMUP),
+) -> None:
+    """One whole file a key, rank and kind, by its name and by what it says inside, and a row of the manifest for each."""
+    wanted = [(key, rank, kind) for key in keys for rank in ranks for kind in kinds]
+    expected = {trace_name(*one): one for one in wanted}
     folder = served.run / "graph_capture_profile"
     assert {path.name for path in folder.iterdir()} == set(expected)
-    for name, (key, rank) in expected.items():
+    for name, (key, rank, kind) in expected.items():
         identity = from_plain(TraceIdentity, document(folder / name)[METADATA_FIELD])
-        assert (identity.key, identity.rank, identity.evidence) == (key, rank, Evidence.CAPTURE)
-    recorded = [(row.key, row.rank.rank) for row in served.rows(Status.OK)]
-    assert sorted(recorded, key=repr) == sorted(((key, rank.rank) for key, rank in expected.values()), key=repr)
+        assert (identity.key, identity.rank, identity.evidence) == (key, rank, kind)
+    recorded = [(row.key, row.rank, row.evidence) for row in served.rows(Status.OK)]
+    assert sorted(recorded, key=repr) == sorted(wanted, key=repr)
     assert not served.rows(Status.FAILED, Status.PARTIAL, Status.UNLABELLED)
 
 
@@ -96,15 +102,10 @@ def test_v1_on_two_ranks(engine: Engine, eager: Served, tmp_path: Path) -> None:
     assert set(served.counts) == {"rank0", "rank1"}
 
 
-def test_v1_captured_twice_keeps_both_and_their_warmups(engine: Engine, eager: Served, tmp_path: Path) -> None:
-    evidence = {"SHAPESCOPE_EVIDENCE": "capture,warmup"}
-    served = engine.serve(tmp_path, {**V1, **FULL, **RECORDED, **evidence, "STAND_IN_CAPTURES": "2"})
+def test_v1_captured_twice_keeps_both(engine: Engine, eager: Served, tmp_path: Path) -> None:
+    served = engine.serve(tmp_path, {**V1, **FULL, **RECORDED, "STAND_IN_CAPTURES": "2"})
     assert served.tokens == eager.tokens, served.log
-    rows = served.rows(Status.OK)
-    for kind in (Evidence.CAPTURE, Evidence.WARMUP):
-        assert {row.key for row in rows if row.evidence is kind} == DECODES | again(DECODES)
-    assert all(len(row.warmup_ns) == 1 for row in rows if row.evidence is Evidence.CAPTURE)
-    assert all(row.file and (served.run / row.file).is_file() and not row.warnings for row in rows)
+    check_files(served, DECODES | again(DECODES), [Rank()])
 
 
 def test_v1_in_one_trace(engine: Engine, eager: Served, tmp_path: Path) -> None:
@@ -125,7 +126,9 @@ def test_the_engines_own_switch_wins(engine: Engine, eager: Served, tmp_path: Pa
 
 
 def test_an_engine_that_is_killed_leaves_whole_files(engine: Engine, tmp_path: Path) -> None:
-    served = engine.serve(tmp_path, {**V1, **FULL, **RECORDED, "STAND_IN_DIE_AT": "4"})
+    served = engine.serve(
+        tmp_path, {**V1, **FULL, **RECORDED, "SHAPESCOPE_EVIDENCE": "capture", "STAND_IN_DIE_AT": "4"}
+    )
     assert served.tokens is None
     captured, missing = SIZES[:1], SIZES[1:]
     folder = served.run / "graph_capture_profile"
@@ -174,4 +177,4 @@ def test_the_encoder(engine: Engine, tmp_path: Path) -> None:
     served = engine.run(tmp_path, {**FULL, **RECORDED}, "capture_encoder.py")
     assert served.exit_code == 0, served.log
     budgets = {GraphKey.of("encoder", size, unit=Unit.TOKENS, phase=Phase.ENCODER) for size in (16, 8)}
-    check_files(served, budgets, [Rank()])
+    check_files(served, budgets, [Rank()], (Evidence.CAPTURE,))
