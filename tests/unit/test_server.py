@@ -188,6 +188,7 @@ def resident_bytes() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads its memory from /proc")
+@pytest.mark.slow
 def test_a_thousand_requests_leave_memory_flat(live: Live) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=10)
 
