@@ -16,10 +16,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import torch
+from torch.distributed import ProcessGroup
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from shapescope.errors import CaptureError
 from shapescope.store.spans import COPY_BACK_SPAN
@@ -32,6 +33,9 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _ALLOCATES_ONLY = frozenset(
     {_aten.empty, _aten.empty_strided, _aten.empty_like, _aten.new_empty, _aten.new_empty_strided, _aten.lift_fresh}
 )
+
+_SCRIPTED_GROUP = "__torch__.torch.classes.c10d.ProcessGroup"
+_SCRIPTED_WORK = "__torch__.torch.classes.c10d.Work"
 
 _TENSOR_OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})
 
@@ -61,6 +65,7 @@ class TapeGraph:
         """Note every op called in the body. Raises CaptureError at an op that a graph cannot hold."""
         with torch.no_grad(), _Notes(self._calls):
             yield
+        self._calls[:] = [_without_scripted(call) for call in self._calls]
 
     @property
     def launches(self) -> Sequence[Launch]:
@@ -137,6 +142,25 @@ def _by_position(function: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool
     return function is _aten.index.Tensor and not any(tensor.dtype in masks for tensor in _tensors(args[1]))
 
 
+def _without_scripted(call: _Call) -> _Call:
+    """The call with its process group as Python's own object, and without the Work that it returned.
+
+    Invariant: a tape keeps no scripted process group. The last reference to one, when freed, joins gloo's threads under
+    the interpreter's lock, and such a thread may be waiting for that lock to free a tensor; Python's object lets it go.
+    """
+    function, args, kwargs, result = call
+    if function.namespace != "c10d":
+        return call
+    return function, *tree_map_only(torch.ScriptObject, _unscripted, (args, kwargs, result))
+
+
+def _unscripted(given: torch.ScriptObject) -> torch.ScriptObject | ProcessGroup | None:
+    kind = str(given._type())
+    if kind == _SCRIPTED_GROUP:
+        return ProcessGroup.unbox(given)
+    return None if kind == _SCRIPTED_WORK else given
+
+
 def _tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
@@ -211,7 +235,7 @@ def _waiting(function: torch._ops.OpOverload) -> Callable[..., None]:
     """c10d's ops mutate their list arguments without declaring it and return a Work: a replay waits for it."""
 
     def run(*args: Any, **kwargs: Any) -> None:
-        result = function(*args, **kwargs)
+        result = function(*tree_map_only(ProcessGroup, ProcessGroup.boxed, args), **kwargs)
         work = result[-1] if isinstance(result, (tuple, list)) else result
         if hasattr(work, "wait"):
             work.wait()

@@ -112,8 +112,7 @@ def test_torchrun_leaves_one_run(processes: int, tp: int, names: str, tmp_path: 
     assert {row["rank"] for row in rows if row["class"] == "collective"} == set(range(processes))
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("processes", [2, 4])
 def test_an_all_to_all_and_an_all_reduce_inside_a_graph(processes: int, tmp_path: Path) -> None:
     """And recording on one rank only never hangs the others."""
@@ -121,7 +120,7 @@ def test_an_all_to_all_and_an_all_reduce_inside_a_graph(processes: int, tmp_path
     script = str(Path(__file__).with_name("collectives.py"))
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), script, str(tmp_path)]
     subprocess.run(
-        launch, env={**environment, "SHAPESCOPE_RUN_ID": "run"}, check=True, capture_output=True, timeout=290
+        launch, env={**environment, "SHAPESCOPE_RUN_ID": "run"}, check=True, capture_output=True, timeout=110
     )
     names = sorted(path.name for path in (tmp_path / "run" / TRACE_FOLDER).iterdir())
     assert names == [f"Experts_bs_{size}_ep0_rank0.json.gz" for size in (processes, 2 * processes)]
