@@ -1,7 +1,10 @@
 """What recording costs: off, the plain scheme, ours light, ours full; interleaved rounds, ratios within one run.
 
 The plain scheme is what engines do today: one scheduled profiler (wait=2, warmup=0, active=1), every detail, torch's own
-.json.gz. Each scheme runs on eager passes (what a warm-up is) and on the tape (what a capture is).
+.json.gz. Between it and ours stands torch's floor: a profiler of our details started and stopped for each shape and its raw
+trace saved, which hold the GIL, and nothing else; nobody who uses torch's profiler can be below it. Each scheme runs on
+eager passes (what a warm-up is) and on the tape (what a capture is). The memory that a scheme adds is the
+peak of a process of its own above what stood after `off`.
 
     python benchmarks/recording.py --rounds 5
 """
@@ -12,9 +15,10 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -57,6 +61,20 @@ def plain(step: Step, folder: Path) -> None:
                 profiler.step()
 
 
+def floor(full: bool) -> Callable[[Step, Path], None]:
+    def run(step: Step, folder: Path) -> None:
+        for size in reversed(SIZES):
+            step(size)
+            step(size)
+            with profile(
+                activities=[ProfilerActivity.CPU], record_shapes=True, with_stack=full, profile_memory=full
+            ) as profiler:  # fmt: skip
+                step(size)
+            profiler.export_chrome_trace(str(folder / f"R_bs_{size}_rank0.json"))
+
+    return run
+
+
 def ours(detail: Detail) -> Callable[[Step, Path], None]:
     def run(step: Step, folder: Path) -> None:
         os.environ["SHAPESCOPE_RUN_ID"] = "run"
@@ -73,7 +91,8 @@ def ours(detail: Detail) -> Callable[[Step, Path], None]:
 
 
 SCHEMES: dict[str, Callable[[Step, Path], None]] = {
-    "off": off, "plain": plain, "ours light": ours(Detail.LIGHT), "ours full": ours(Detail.FULL),
+    "off": off, "plain": plain, "floor light": floor(False), "ours light": ours(Detail.LIGHT),
+    "floor full": floor(True), "ours full": ours(Detail.FULL),
 }  # fmt: skip
 
 
@@ -100,16 +119,44 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--memory", nargs=2, metavar=("PASSES", "SCHEME"), help="only print the MB that one scheme adds"
+    )
     parser.add_argument("--json", type=Path, help="write the figures here too")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
+    if options.memory:
+        print(added_memory(steps(options.layers)[options.memory[0]], options.memory[1]))
+        return
     figures = {}
     for passes, step in steps(options.layers).items():
         figures[passes] = measure(step, options.rounds)
+        for name, row in figures[passes].items():
+            row["added_mb"] = _in_a_process(passes, name, options.layers)
         report(passes, figures[passes])
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2))
+
+
+def added_memory(step: Step, scheme: str) -> float:
+    """The peak of one scheme above what stood before it, in MB."""
+    off(step, Path())
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    before = _peak_mb()
+    with tempfile.TemporaryDirectory() as folder:
+        SCHEMES[scheme](step, Path(folder))
+    return _peak_mb() - before
+
+
+def _peak_mb() -> float:
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def _in_a_process(passes: str, scheme: str, layers: int) -> float:
+    command = [sys.executable, "-W", "ignore", __file__, "--layers", str(layers), "--memory", passes, scheme]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
 
 
 def measure(step: Step, rounds: int) -> dict[str, dict[str, float]]:
@@ -122,7 +169,7 @@ def measure(step: Step, rounds: int) -> dict[str, dict[str, float]]:
             begin = time.perf_counter()
             SCHEMES[name](step, folder)
             walls[name].append(time.perf_counter() - begin)
-            disk[name] = sum(path.stat().st_size for path in folder.rglob("*.json.gz"))
+            disk[name] = sum(path.stat().st_size for path in folder.rglob("*.json*"))
             shutil.rmtree(folder)
     base = walls["off"]
     extra = {name: statistics.median(a - b for a, b in zip(times, base, strict=True)) for name, times in walls.items()}
@@ -140,13 +187,14 @@ def measure(step: Step, rounds: int) -> dict[str, dict[str, float]]:
 
 def report(passes: str, figures: dict[str, dict[str, float]]) -> None:
     print(f"{passes} passes, {len(SIZES)} sizes")
-    print(f"{'scheme':12} {'seconds':>8} {'ratio':>7} {'extra ms/shape':>15} {'of plain extra':>15} {'KB/shape':>9}")
+    print(
+        f"{'scheme':12} {'seconds':>8} {'ratio':>7} {'extra ms/shape':>15} {'of plain extra':>15} {'KB/shape':>9} {'added MB':>9}"
+    )
     for name, row in figures.items():
         print(
             f"{name:12} {row['seconds']:8.3f} {row['ratio']:7.2f} {row['extra_ms_a_shape']:15.1f}"
-            f" {row['share_of_plain_extra']:15.3f} {row['bytes_a_shape'] / 1e3:9.0f}"
+            f" {row['share_of_plain_extra']:15.3f} {row['bytes_a_shape'] / 1e3:9.0f} {row['added_mb']:9.0f}"
         )
-    print(f"peak resident memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB\n")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,6 @@ class TapeGraph:
         """Note every op called in the body. Raises CaptureError at an op that a graph cannot hold."""
         with torch.no_grad(), _Notes(self._calls):
             yield
-        self._calls[:] = [_without_scripted(call) for call in self._calls]
 
     @property
     def launches(self) -> Sequence[Launch]:
@@ -114,15 +113,17 @@ class _Notes(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's own 
         # A profiler that records stacks sees every call made here, so for a plain op there is one: the op itself.
         if types and _desugars(types):
             return NotImplemented
-        if id(function) not in _CAPTURABLE:
+        plain = id(function) in _PLAIN_OPS
+        if not plain:
             _refuse_host_reads(function, args)
-        result = function(*args, **kwargs) if kwargs else function(*args)
-        self._calls += ((function, args, kwargs or {}, result),)
+        result = function._op(*args, **kwargs) if kwargs else function._op(*args)
+        call = function, args, kwargs or {}, result
+        self._calls += (call if plain else _without_scripted(call),)
         return result
 
 
-# Ids of ops known to be capturable whatever their arguments; ops live as long as the process.
-_CAPTURABLE: set[int] = set()
+# Ids of ops known to be captured as they are, whatever their arguments; ops live as long as the process.
+_PLAIN_OPS: set[int] = set()
 
 
 def _desugars(types: Sequence[type]) -> bool:
@@ -130,10 +131,11 @@ def _desugars(types: Sequence[type]) -> bool:
 
 
 def _refuse_host_reads(function: torch._ops.OpOverload, args: tuple[Any, ...]) -> None:
-    if not any(tag in function.tags for tag in _HOST_READS):
-        _CAPTURABLE.add(id(function))
-    elif not _by_position(function, args):
-        raise CaptureError(f"{function} cannot be captured: the host must read its result")
+    if any(tag in function.tags for tag in _HOST_READS):
+        if not _by_position(function, args):
+            raise CaptureError(f"{function} cannot be captured: the host must read its result")
+    elif function.namespace != "c10d":
+        _PLAIN_OPS.add(id(function))
 
 
 def _by_position(function: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool:

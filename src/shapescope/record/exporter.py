@@ -1,6 +1,6 @@
 """Traces leave on a thread of their own, one at a time and in order, so that the host goes on with its next warm-up.
 
-torch's raw save and the compression release the GIL.
+The compression releases the GIL. torch's raw save does not, so it runs between windows and is never part of one.
 """
 
 from __future__ import annotations

@@ -10,16 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Kineto writes every event in one order, so that a search for its fixed beginning finds it quickly.
-_EVENT = (
-    rb'"cat": "%s",\s*"name": "((?:[^"\\]|\\.)*)",\s*"pid": [^,]*,\s*"tid": ([^,]*),'
-    rb'\s*"ts": ([0-9.]+),\s*"dur": ([0-9.]+)'
+# Kineto writes every event in one order, so that one search for its fixed beginning finds each quickly.
+_EVENT = re.compile(
+    rb'"cat": "(cpu_op|kernel|gpu_memcpy|gpu_memset|cuda_runtime|cuda_driver)",\s*"name": "((?:[^"\\]|\\.)*)",'
+    rb'\s*"pid": [^,]*,\s*"tid": ([^,]*),\s*"ts": ([0-9.]+),\s*"dur": ([0-9.]+)'
 )
-_CPU_OP = re.compile(_EVENT % b"cpu_op")
-_RUNTIME = [
-    re.compile(rb'"cat": "%s",\s*"name": "([^"]*)"' % category) for category in (b"cuda_runtime", b"cuda_driver")
-]
-_DEVICE = [re.compile(_EVENT % category) for category in (b"kernel", b"gpu_memcpy", b"gpu_memset")]
 # Any launch of a kernel (cudaLaunchKernelExC, cuLaunchCooperativeKernel, hipExtModuleLaunchKernel ..), but not of a graph.
 _LAUNCH = re.compile(rb"(?:cuda|hip|cu)(?!Graph)\w*Launch\w*")
 
@@ -46,12 +41,15 @@ class Tally:
 def tally(raw: bytes) -> Tally:
     """Launches are the device's kernel launches; where there are none, the outermost ops, which are a CPU's kernels."""
     result = Tally()
-    result.launches = sum(1 for calls in _RUNTIME for name in calls.findall(raw) if _LAUNCH.fullmatch(name))
-    for events in _DEVICE:
-        for name, _, _, duration in events.findall(raw):
+    ops = []
+    for category, name, thread, start, duration in _EVENT.findall(raw):
+        if category == b"cpu_op":
+            ops.append((thread, float(start), -float(duration), name))
+        elif category.startswith(b"cuda"):
+            result.launches += _LAUNCH.fullmatch(name) is not None
+        else:
             result.device_calls[_text(name)] += 1
             result.device_us[_text(name)] += float(duration)
-    ops = [(thread, float(start), -float(duration), name) for name, thread, start, duration in _CPU_OP.findall(raw)]
     outermost = _outermost(ops)
     for name, duration_us in outermost:
         result.cpu_calls[_text(name)] += 1
