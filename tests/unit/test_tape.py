@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch.utils._pytree import tree_leaves
 
 from shapescope.errors import CaptureError
 from shapescope.tape import TapeGraph
@@ -106,3 +108,25 @@ def test_a_reset_graph_lets_go_of_its_tensors() -> None:
     assert graph.allocated_bytes() == 4096
     graph.reset()
     assert graph.allocated_bytes() == 0
+
+
+def test_a_tape_holds_no_scripted_process_group() -> None:
+    """Freed last, one would join gloo's threads under the interpreter's lock, for which they may be waiting."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        x = torch.ones(3)
+
+        def step() -> torch.Tensor:
+            received = torch.empty_like(x)
+            dist.all_to_all_single(received, x * 2)
+            dist.all_reduce(received)
+            return received + 1
+
+        graph, output = captured(step)
+        x.fill_(5.0)
+        graph.replay()
+        assert output.tolist() == [11.0, 11.0, 11.0]
+        held = [str(leaf._type()) for leaf in tree_leaves(graph._calls) if isinstance(leaf, torch.ScriptObject)]
+        assert held == ["__torch__.torch.classes.c10d.ReduceOp"]
+    finally:
+        dist.destroy_process_group()
