@@ -2,9 +2,9 @@
 
 The plain scheme is what engines do today: one scheduled profiler (wait=2, warmup=0, active=1), every detail, torch's own
 .json.gz. Between it and ours stands torch's floor: a profiler of our details started and stopped for each shape and its raw
-trace saved, which hold the GIL, and nothing else; nobody who uses torch's profiler can be below it. Each scheme runs on
-eager passes (what a warm-up is) and on the tape (what a capture is). The memory that a scheme adds is the
-peak of a process of its own above what stood after `off`.
+trace saved, and nothing else; nobody who records these details with torch's profiler can be below it. Each scheme runs on
+eager passes (what a warm-up is) and on the tape (what a capture is). The memory that a scheme adds is the peak of a process
+of its own above what stood after `off`.
 
     python benchmarks/recording.py --rounds 5
 """
