@@ -38,6 +38,9 @@ def main(folder: str) -> None:
     for seed in range(3):
         x = torch.randn(sizes[-1], 4, generator=torch.Generator().manual_seed(100 * rank + seed))
         assert torch.equal(runner(x=x).output, step(x)), f"rank {rank}: replay differs from eager"
+    # torch keeps a gloo group that any profile saw until the process ends, and a thread of it that frees its last tensor
+    # while the interpreter ends aborts the process. A barrier lets it do so now.
+    dist.barrier()
     dist.destroy_process_group()
 
 
