@@ -14,7 +14,8 @@ import pytest
 from shapescope.read import files as module
 from shapescope.read import run as run_module
 from shapescope.read.cache import Cache, cache_folder
-from shapescope.read.part import Part, read_file
+from shapescope.read.file import read_file
+from shapescope.read.part import Part
 from shapescope.read.run import Run, open_run
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import mini
+import numpy as np
 import pytest
 from test_analyses import codes, command
 
+from shapescope.analyse import spread
 from shapescope.analyse.diff import Rule
 from shapescope.errors import UsageError
 from shapescope.model import (
@@ -128,6 +131,34 @@ def test_noise_is_no_change_and_hides_none(tmp_path: Path, capsys: pytest.Captur
     assert (code, changed(same)) == (0, [])
     code, found = command(capsys, "diff", base, slower, "--fail-on", "time>20%")
     assert (code, changed(found)) == (1, [(16, "aten::mm", "slower")])
+
+
+def test_on_a_cpu_a_change_within_what_its_runs_differ_by_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = run_of(tmp_path / "base", {16: steady(16)})
+    code, found = command(
+        capsys, "diff", base, run_of(tmp_path / "a", {16: steady(16, mm=1.25)}), "--fail-on", "time>5%"
+    )
+    assert (code, changed(found)) == (0, [])
+    assert {row["op"]: row["reason"] for row in found["rows"]}["aten::mm"] == "within what these replays vary (±30%)"
+    code, found = command(
+        capsys, "diff", base, run_of(tmp_path / "b", {16: steady(16, mm=1.35)}), "--fail-on", "time>5%"
+    )
+    assert (code, changed(found)) == (1, [(16, "aten::mm", "slower")])
+
+
+def test_an_op_of_many_dims_is_one_vote_on_what_all_have_in_common() -> None:
+    def pair(ratio: float) -> spread.Pair:
+        base, head = (spread.Times(np.full((5, 1), round(10_000 * of), dtype=np.int64)) for of in (1.0, ratio))
+        return spread.Pair(base, head)
+
+    products, others = [pair(1.6)] * 12, [[pair(1.1)] for _ in range(6)]
+    shared = spread.common([products, *others], bound=math.log(1.35))
+    assert shared.drift == pytest.approx(math.log(1.1))
+    assert shared.noise == 0.0
+    assert shared.exceeded_by(products[0], math.log(1.3))
+    assert not any(shared.exceeded_by(pair, math.log(1.05)) for (pair,) in others)
 
 
 def test_few_replays_are_unsure_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,9 +308,9 @@ def test_rules_are_read() -> None:
     assert [Rule.parse(text).slower_than for text in ("time>5%", " time > 2.5% ", "switch")] == [0.05, 0.025, None]
 
 
-def with_samples(folder: Path, samples: tuple[int, ...]) -> Path:
+def with_samples(folder: Path, samples: tuple[int, ...], **slower: float) -> Path:
     """A recorded run at size 8 with these unprofiled replays (ns) in its manifest."""
-    run_of(folder, {8: steady(8)})
+    run_of(folder, {8: steady(8, **slower)})
     key = GraphKey.of("DecodeRunner", 8)
     timing = Timing(samples, 1024, dummy_inputs=False)
     row = ManifestRow(key, Rank(), Evidence.REPLAY, 0, Status.OK, timing=timing)
@@ -291,13 +322,21 @@ def test_whole_replays_are_compared_by_their_unprofiled_times(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = with_samples(tmp_path / "base", (1000, 1010, 1020, 1030, 1040))
-    slower = with_samples(tmp_path / "slower", (1500, 1510, 1520, 1530, 1540))
+    slower = with_samples(tmp_path / "slower", (1600, 1610, 1620, 1630, 1640))
     code, result = command(capsys, "diff", base, slower, "--fail-on", "time>20%")
     (shape,) = result["summary"]["shapes"]
     assert code == 1 and changed(result) == []
-    assert (shape["verdict"], shape["base_ns"], shape["head_ns"]) == ("slower", 1020, 1520)
-    assert "the whole replay took 1.49 times as long" in result["warnings"][-1]["message"]
+    assert (shape["verdict"], shape["base_ns"], shape["head_ns"]) == ("slower", 1020, 1620)
+    assert "the whole replay took 1.59 times as long" in result["warnings"][-1]["message"]
     loud = with_samples(tmp_path / "loud", (1000, 1600, 2000, 2600, 4000))
     code, result = command(capsys, "diff", base, loud, "--fail-on", "time>20%")
     (shape,) = result["summary"]["shapes"]
     assert (code, shape["verdict"]) == (0, "same") and "within what these replays vary" in shape["reason"]
+
+
+def test_a_whole_replay_is_not_slower_where_the_machine_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = with_samples(tmp_path / "base", (1000, 1010, 1020, 1030, 1040))
+    later = with_samples(tmp_path / "later", (1600, 1610, 1620, 1630, 1640), **dict.fromkeys(OPS, 1.3))
+    code, result = command(capsys, "diff", base, later, "--fail-on", "time>20%")
+    assert (code, changed(result), result["summary"]["shapes"][0]["verdict"]) == (0, [], "same")
+    assert "drift" in codes(result)

@@ -12,8 +12,8 @@ from test_cache import assert_same
 from shapescope.cli import main
 from shapescope.errors import MissingDependencyError
 from shapescope.read import files as module
-from shapescope.read.files import Where, Workers
 from shapescope.read.run import open_run
+from shapescope.read.workers import Where, Workers
 
 
 @pytest.fixture

@@ -47,8 +47,9 @@ _FEWEST = 3
 SMALLEST = 0.05
 # A change must be worth this share of its replay, and be more than clocks can tell.
 _LEAST_SHARE, _LEAST_NOISY_SHARE, _LEAST_NS = 0.002, 0.005, 100
-# Two runs on one CPU differ by so much as a whole, by its clock and its neighbours (log); a device is its own.
-_CPU_DRIFT = math.log(1.35)
+# Two runs on one CPU differ by so much as a whole, by its clock and its neighbours, and an op in them by so much more or
+# less than the others (log); a device is its own. Measured: benchmarks/verdicts.py.
+_CPU_DRIFT, _CPU_LEAST = math.log(1.5), math.log(1.3)
 _ORDER = ("replaced", "slower", "added", "removed", "faster", "unsure", "same")
 
 
@@ -128,7 +129,9 @@ def diff(
         about = dict(zip(KEY, key, strict=True))
         if key in one and key in other:
             shared = _common(one[key], other[key])
-            rows += [about | row for row in _compared(one[key], other[key], shared, smallest)]
+            rows += [
+                about | row for row in _compared(one[key], other[key], shared, _least(one[key], other[key], smallest))
+            ]
             shapes.append(_whole(about, one[key], other[key], shared, smallest))
         else:
             rows.append(about | _alone(one.get(key), other.get(key)))
@@ -190,8 +193,20 @@ def _warnings(
 
 
 def _common(one: ShapeOps, other: ShapeOps) -> Common:
-    machine = _CPU_DRIFT if one.on_tape and other.on_tape else 0.0
-    return common([pair for name in one.ops if (pair := _pair(name, one, other)) is not None], machine)
+    ops: dict[str | None, list[Pair]] = {}
+    for name in one.ops:
+        if (pair := _pair(name, one, other)) is not None:
+            ops.setdefault(name[0], []).append(pair)
+    return common(list(ops.values()), _CPU_DRIFT if _on_cpu(one, other) else 0.0)
+
+
+def _least(one: ShapeOps, other: ShapeOps, smallest: float) -> float:
+    """The smallest change of an op that counts (log)."""
+    return max(math.log1p(smallest), _CPU_LEAST if _on_cpu(one, other) else 0.0)
+
+
+def _on_cpu(one: ShapeOps, other: ShapeOps) -> bool:
+    return one.on_tape and other.on_tape
 
 
 def _pair(name: OpName, one: ShapeOps, other: ShapeOps) -> Pair | None:
@@ -201,7 +216,7 @@ def _pair(name: OpName, one: ShapeOps, other: ShapeOps) -> Pair | None:
     return Pair(base.times, head.times)
 
 
-def _compared(one: ShapeOps, other: ShapeOps, shared: Common, smallest: float) -> list[dict[str, Any]]:
+def _compared(one: ShapeOps, other: ShapeOps, shared: Common, least: float) -> list[dict[str, Any]]:
     pairs = {name: pair for name in one.ops if (pair := _pair(name, one, other)) is not None}
     replay_ns = sum(pair.base_ns for pair in pairs.values())
     doubt = _doubt(one, other)
@@ -212,7 +227,7 @@ def _compared(one: ShapeOps, other: ShapeOps, shared: Common, smallest: float) -
         elif name not in pairs:
             rows.append(_named(name, op) | _untimed(op, other.ops[name]))
         else:
-            judged = _judged(pairs[name], shared, smallest, replay_ns)
+            judged = _judged(pairs[name], shared, least, replay_ns)
             rows.append(_named(name, op) | _verdict(op, other.ops[name], judged, doubt))
     rows += [_named(name, op) | _gone(op, "added") for name, op in other.ops.items() if name not in one.ops]
     return rows
@@ -222,17 +237,17 @@ def _named(name: OpName, op: Op) -> dict[str, Any]:
     return {"op": name[0], "dims": name[1], "class": op.kernel_class}
 
 
-def _judged(pair: Pair, shared: Common, smallest: float, replay_ns: float) -> dict[str, Any]:
+def _judged(pair: Pair, shared: Common, least: float, replay_ns: float) -> dict[str, Any]:
     """A pair's times, ratio and verdict. The ratio is head over base less what all ops of the shape share."""
     base, head = pair.base_ns, pair.head_ns
-    change, least = shared.change(pair), math.log1p(smallest)
+    change = shared.change(pair)
     worth = abs(math.expm1(change)) * base
     share = _LEAST_SHARE if pair.quiet else _LEAST_NOISY_SHARE
     verdict, reason = "same", None
     if shared.exceeded_by(pair, least) and worth > max(share * replay_ns, _LEAST_NS):
         verdict = "slower" if change > 0 else "faster"
         reason = None if pair.quiet else "noisy replays: the lowest times of each kernel are compared"
-    elif abs(change) > least:
+    elif abs(change) > math.log1p(SMALLEST):
         reason = f"within what these replays vary (±{math.expm1(shared.tolerance(pair, least)):.0%})"
     return {
         "base_ns": round(base),
@@ -324,9 +339,10 @@ def _whole(about: Mapping[str, Any], one: ShapeOps, other: ShapeOps, shared: Com
     row.update(base_ns=base["time_ns"], head_ns=head["time_ns"], ratio=head["time_ns"] / max(base["time_ns"], 1))
     if min(base["replays"], head["replays"]) < _FEWEST:
         return row | {"reason": "too few replays to tell a change from noise"}
-    least = max(math.log1p(smallest), _CPU_DRIFT if one.on_tape and other.on_tape else 0.0)
+    least = max(math.log1p(smallest), _CPU_DRIFT if _on_cpu(one, other) else 0.0)
     spread = sum(math.log(max(side["high_ns"], 1) / max(side["low_ns"], 1)) for side in (base, head))
     shift = math.log(max(head["time_ns"], 1) / max(base["time_ns"], 1))
+    shift = min(shift, shift - shared.drift, key=abs)  # the machine may have changed between these replays and those
     if abs(shift) > max(least, spread):
         return row | {"verdict": "slower" if shift > 0 else "faster", "reason": None}
     within = f"within what these replays vary (±{math.expm1(max(least, spread)):.0%})"

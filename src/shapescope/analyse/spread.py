@@ -19,17 +19,16 @@ import numpy.typing as npt
 # A run is quiet for an op when the medians of its kernels exceed the lowest times by no more than this, and when drawing
 # the replays again moves them by no more than that (log).
 _QUIET, _SETTLED = 1.05, 0.01
-# A factor common to all ops can be told from an op's own only among so many ops.
+# A factor common to all ops can be told from an op's own only among so many ops, each one vote whatever its dims: products
+# are half of the rows of a shape and most of its time, and would be the common factor themselves.
 _COMMON_OF = 6
 # How many times the replays are drawn again, to see how far their median might have been elsewhere; always the same draws.
 _DRAWS, _HALVES, _SEED = 50, 20, 0
 # A difference counts from so many standard errors on.
 _ERRORS = 3.0
-# A lowest time far below the typical one may be a lucky one: so much of the distance (log) counts as noise.
-_LUCK = 0.5
 # Noise is so many times what half of the ops differ by ..
 _DEVIATIONS = 3.0
-# .. of those ops that are this share of the replay: short ones vary more, and their own errors say so.
+# .. by those of their dims that are this share of the replay: short ones vary more, and their own errors say so.
 _COUNTED_SHARE = 0.005
 # Spread of a normal distribution over its median absolute deviation.
 _NORMAL = 1.4826
@@ -103,13 +102,12 @@ class Pair:
     @property
     def shift(self) -> float:
         """The logarithm of head over base."""
-        return math.log(self.head_ns / self.base_ns) if self.base_ns and self.head_ns else 0.0
+        return _shift([self])
 
     @property
     def median_shift(self) -> float:
         """The same of the medians, quiet or not."""
-        base, head = self.base.typical, self.head.typical
-        return math.log(head / base) if base and head else 0.0
+        return _median_shift([self])
 
     @property
     def noise(self) -> float:
@@ -117,7 +115,9 @@ class Pair:
         sides = (self.base, self.head)
         if self.quiet:
             return _ERRORS * math.hypot(*(times.median_error for times in sides))
-        return max(_ERRORS * math.hypot(*(times.lowest_error for times in sides)), _LUCK * _spread(self))
+        # A lowest time far below the typical one may be a lucky one; the luck of several kernels evens out.
+        luck = _spread(self) / math.sqrt(min(times.ns.shape[1] for times in sides))
+        return max(_ERRORS * math.hypot(*(times.lowest_error for times in sides)), luck)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,23 +149,36 @@ class Common:
         return max(least, self.noise, pair.noise)
 
 
-def common(pairs: Sequence[Pair], bound: float) -> Common:
-    """What the ops of one shape have in common, by their median; nothing where they are few.
+def common(ops: Sequence[Sequence[Pair]], bound: float) -> Common:
+    """What the ops of one shape (each with the pairs of all its dims) have in common, by their median; nothing where they
+    are few.
 
     A common factor is the machine's, and no op's, only as far as the runs' own spread (or `bound`, log) explains it.
     """
-    if len(pairs) < _COMMON_OF:
+    pairs = [pair for of_op in ops for pair in of_op]
+    least = _COUNTED_SHARE * sum(pair.base_ns for pair in pairs)
+    counted = [long for of_op in ops if (long := [pair for pair in of_op if pair.base_ns >= least])]
+    if len(counted) < _COMMON_OF:
         return Common()
-    total = sum(pair.base_ns for pair in pairs)
-    long = [pair for pair in pairs if pair.base_ns >= _COUNTED_SHARE * total]
-    counted = long if len(long) >= _COMMON_OF else pairs
     allowed = max(bound, *(_spread(pair) for pair in _longest(pairs)))
+    shifts, median_shifts = [_shift(of_op) for of_op in counted], [_median_shift(of_op) for of_op in counted]
     drift, median_drift = (
-        shared if abs(shared) <= allowed else 0.0
-        for shared in (median(pair.shift for pair in counted), median(pair.median_shift for pair in counted))
+        shared if abs(shared) <= allowed else 0.0 for shared in (median(shifts), median(median_shifts))
     )
-    noise = _DEVIATIONS * _NORMAL * median(abs(pair.shift - drift) for pair in counted)
+    noise = _DEVIATIONS * _NORMAL * median(abs(shift - drift) for shift in shifts)
     return Common(drift, noise, median_drift)
+
+
+def _shift(pairs: Sequence[Pair]) -> float:
+    return _log_ratio(sum(pair.head_ns for pair in pairs), sum(pair.base_ns for pair in pairs))
+
+
+def _median_shift(pairs: Sequence[Pair]) -> float:
+    return _log_ratio(sum(pair.head.typical for pair in pairs), sum(pair.base.typical for pair in pairs))
+
+
+def _log_ratio(head: float, base: float) -> float:
+    return math.log(head / base) if base and head else 0.0
 
 
 def _spread(pair: Pair) -> float:

@@ -81,8 +81,8 @@ def opened(
     """Open a run, kernels named, and with it replays of what it captured. Raises InputError."""
     from shapescope.analyse.names import name_frame
     from shapescope.cli.progress import reading_bar
-    from shapescope.read.files import Where, Workers
     from shapescope.read.run import open_run
+    from shapescope.read.workers import Where, Workers
 
     with reading_bar() as progress:
         workers = Workers(jobs, Where(where), progress)

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from shapescope.read.classify import Role
-from shapescope.read.frames import Schema, empty
+from shapescope.read.frames import CAPTURED, KERNEL, LAUNCH, REPLAY, STEP, STREAM, Schema, empty
 from shapescope.read.identity import Label
-from shapescope.read.part import CAPTURED, STREAM, Part
-from shapescope.read.replays import KERNEL, REPLAY, STEP
-from shapescope.read.tables import LAUNCH
+from shapescope.read.part import Part, Role
 
 SHAPE: Schema = {
     "run": pl.Int64,

@@ -9,11 +9,10 @@ import polars as pl
 
 from shapescope.errors import InputError
 from shapescope.read.assembly import SHAPE, Assembly
-from shapescope.read.classify import Role
 from shapescope.read.folder import RunFolder, read_nodes
 from shapescope.read.frames import Schema
 from shapescope.read.identity import Label, Window
-from shapescope.read.part import Part
+from shapescope.read.part import Part, Role
 from shapescope.read.problem import Code, Problem
 
 PROBLEM = pl.Struct({"code": pl.String, "message": pl.String, "file": pl.String})

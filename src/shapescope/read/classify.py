@@ -5,24 +5,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import polars as pl
 
 from shapescope.read.nesting import THREAD
+from shapescope.read.part import Role
 from shapescope.read.processes import Process
 from shapescope.store.spans import Mark, parse_span
-
-
-class Role(StrEnum):
-    """What a trace shows of graphs."""
-
-    CAPTURE = "capture"
-    REPLAY = "replay"
-    EAGER = "eager"
-    CPU = "cpu"
-    NOT_A_TRACE = "not-a-trace"
-
 
 _LAUNCH = r"Launch"
 _NOT_A_KERNEL = r"Graph|HostFunc"

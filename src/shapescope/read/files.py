@@ -5,40 +5,20 @@ What travels between workers are paths and parts (small tables), never the event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TypeAlias
 
 from shapescope.errors import MissingDependencyError
 from shapescope.model import GraphKey
 from shapescope.read.cache import Cache, cache_folder, entry_name
-from shapescope.read.part import Part, read_file
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Told after each file: bytes read so far, and bytes in all."""
+from shapescope.read.file import read_file
+from shapescope.read.part import Part
+from shapescope.read.workers import Where, Workers
 
 # Starting a process costs about as much as reading this many bytes of gzip in one that runs.
 _WORTH_PROCESSES_BYTES = 64 << 20
-
-
-class Where(StrEnum):
-    """On which machines files are read."""
-
-    LOCAL = "local"
-    RAY = "ray"
-    DASK = "dask"
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """Who reads: how many (None: one a core, or all of a cluster), where, and who is told how far they are."""
-
-    jobs: int | None = None
-    where: Where = Where.LOCAL
-    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)

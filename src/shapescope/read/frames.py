@@ -1,4 +1,4 @@
-"""Frames of a fixed layout: what every table here is made of."""
+"""Frames of a fixed layout: what every table here is made of, and the layouts of what one file holds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,64 @@ import polars as pl
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 """The columns of a table in order, with their types."""
+
+LAUNCH: Schema = {
+    "segment": pl.Int64,
+    "kernel": pl.String,
+    "work": pl.String,
+    "api": pl.String,
+    "op": pl.String,
+    "op_call": pl.Int64,
+    "dims": pl.String,
+    "types": pl.String,
+    "strides": pl.String,
+    "concrete_inputs": pl.String,
+    "module": pl.String,
+    "stack": pl.List(pl.String),
+    "grid": pl.String,
+    "block": pl.String,
+    "stream": pl.Int64,
+    "dims_source": pl.String,
+    "tid": pl.String,
+    "ts": pl.Int64,
+    "dur": pl.Int64,
+    "time_ns": pl.Int64,
+    "flag": pl.String,
+    "device": pl.Int64,
+    "node_id": pl.Int64,
+}
+CAPTURED: Schema = {"window": pl.Int64, "seq": pl.Int64, **LAUNCH}
+STEP: Schema = {
+    "step": pl.Int64,
+    "text": pl.String,
+    "mode": pl.String,
+    "unit": pl.String,
+    "requests": pl.Int64,
+    "tokens": pl.Int64,
+    "padded_size": pl.Int64,
+    "eager": pl.Boolean,
+    "pid": pl.String,
+    "tid": pl.String,
+    "ts": pl.Int64,
+    "dur": pl.Int64,
+}
+REPLAY: Schema = {
+    "launch": pl.Int64,
+    "step": pl.Int64,
+    "span": pl.String,
+    "around": pl.String,
+    "group": pl.Int64,
+    "segment": pl.Int64,
+    "pid": pl.String,
+    "tid": pl.String,
+    "ts": pl.Int64,
+    "dur": pl.Int64,
+}
+KERNEL: Schema = {"launch": pl.Int64, "seq": pl.Int64, **LAUNCH}
+STREAM: Schema = {
+    "device": pl.Int64, "stream": pl.Int64, "kernels": pl.Int64, "sum_ns": pl.Int64, "busy_ns": pl.Int64,
+    "span_ns": pl.Int64, "gap_ns": pl.Int64, "idle": pl.Float64,
+}  # fmt: skip
 
 
 def empty(schema: Schema) -> pl.DataFrame:

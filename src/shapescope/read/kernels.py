@@ -8,8 +8,8 @@ import polars as pl
 
 from shapescope.errors import UsageError
 from shapescope.read.assembly import SHAPE, Assembly
-from shapescope.read.classify import Role
 from shapescope.read.frames import Schema, shaped
+from shapescope.read.part import Role
 
 Namer = Callable[[pl.Series], pl.DataFrame]
 """Distinct kernel names to a frame of `kernel`, `class`, `family` (and more), one row a name."""

@@ -11,41 +11,13 @@ import numpy.typing as npt
 import polars as pl
 
 from shapescope.read.classify import graph_launches, marked
-from shapescope.read.frames import Schema, empty, shaped
+from shapescope.read.frames import KERNEL, REPLAY, STEP, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process
 from shapescope.read.spans import Step, parse_step
-from shapescope.read.tables import LAUNCH, launch_rows, picked, with_calls
+from shapescope.read.tables import launch_rows, picked, with_calls
 from shapescope.read.tape import executed_ops
 from shapescope.store.spans import COPY_BACK_SPAN, Mark
-
-STEP: Schema = {
-    "step": pl.Int64,
-    "text": pl.String,
-    "mode": pl.String,
-    "unit": pl.String,
-    "requests": pl.Int64,
-    "tokens": pl.Int64,
-    "padded_size": pl.Int64,
-    "eager": pl.Boolean,
-    "pid": pl.String,
-    "tid": pl.String,
-    "ts": pl.Int64,
-    "dur": pl.Int64,
-}
-REPLAY: Schema = {
-    "launch": pl.Int64,
-    "step": pl.Int64,
-    "span": pl.String,
-    "around": pl.String,
-    "group": pl.Int64,
-    "segment": pl.Int64,
-    "pid": pl.String,
-    "tid": pl.String,
-    "ts": pl.Int64,
-    "dur": pl.Int64,
-}
-KERNEL: Schema = {"launch": pl.Int64, "seq": pl.Int64, **LAUNCH}
 
 
 def steps(process: Process) -> pl.DataFrame:

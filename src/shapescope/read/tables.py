@@ -15,7 +15,7 @@ import polars as pl
 
 from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
-from shapescope.read.frames import Schema, empty, shaped
+from shapescope.read.frames import LAUNCH, empty, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process, stream_number
 from shapescope.read.tape import captured_ops
@@ -23,32 +23,6 @@ from shapescope.read.tape import captured_ops
 MODULE = "nn.Module: "
 # A launch whose grid counts work-items where all others count blocks.
 _WORK_ITEM_GRID = "hipExtModuleLaunchKernel"
-
-LAUNCH: Schema = {
-    "segment": pl.Int64,
-    "kernel": pl.String,
-    "work": pl.String,
-    "api": pl.String,
-    "op": pl.String,
-    "op_call": pl.Int64,
-    "dims": pl.String,
-    "types": pl.String,
-    "strides": pl.String,
-    "concrete_inputs": pl.String,
-    "module": pl.String,
-    "stack": pl.List(pl.String),
-    "grid": pl.String,
-    "block": pl.String,
-    "stream": pl.Int64,
-    "dims_source": pl.String,
-    "tid": pl.String,
-    "ts": pl.Int64,
-    "dur": pl.Int64,
-    "time_ns": pl.Int64,
-    "flag": pl.String,
-    "device": pl.Int64,
-    "node_id": pl.Int64,
-}
 
 
 def captured_launches(

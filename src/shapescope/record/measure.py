@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from shapescope.device import Device
 from shapescope.model import Evidence, GraphKey, Timing
+from shapescope.record.calm import CalmCore
 from shapescope.record.profiler import CaptureProfiler
 
 WARM_REPLAYS = 3
 DEFAULT_REPLAYS = 20
 # As many as tell a kernel's time from its noise when two runs are compared, and no more: each is as long a trace again.
 PROFILED_REPLAYS = 20
-# On a CPU a replay shares its core with whoever else runs there. A thread that has rested is scheduled at once and for a
-# whole slice: measured at load 10, the slowest of ten replays fell from 8 times the fastest to 1.1 times. What it finds
-# cold it finds warm in the replay after: so it rests before every other one.
-REST_SECONDS = 0.002
+# On a CPU a replay shares its core with whoever else runs there, and waits for a calm moment: so long in all, for each shape.
+PATIENCE_SECONDS = 2.0
 
 
 def measure_replays(
@@ -34,27 +32,37 @@ def measure_replays(
     if Evidence.REPLAY not in profiler.evidence:
         return
     count = DEFAULT_REPLAYS if profiler.settings.measure is None else profiler.settings.measure
+    core = _core(profiler, PATIENCE_SECONDS * len(replays))
     for key, replay in replays.items():
         if barrier is not None:
             barrier()
         for _ in range(WARM_REPLAYS):
             replay()
         profiler.device.synchronize()
-        samples = tuple(_timed(profiler.device, replay, number) for number in range(count))
+        samples = tuple(_timed(profiler.device, replay, core, number) for number in range(count))
         with profiler.window(key, Evidence.REPLAY, timing=Timing(samples, context_len, dummy_inputs)):
             for number in range(min(count, PROFILED_REPLAYS)):
-                _rest(profiler.device, number)
+                _settle(core, number)
                 with profiler.replay(key):
                     replay()
                     profiler.device.synchronize()
     profiler.drain()
 
 
-def _timed(device: Device, replay: Callable[[], object], number: int) -> int:
-    _rest(device, number)
+def _core(profiler: CaptureProfiler, patience_seconds: float) -> CalmCore | None:
+    """None on a device, which has nobody else's work to do; and where ranks replay in step: one would wait in a
+    collective for another that waits for its core.
+    """
+    alone = profiler.session.rank.world_size == 1
+    return CalmCore(patience_seconds) if profiler.device.kind == "cpu" and alone else None
+
+
+def _timed(device: Device, replay: Callable[[], object], core: CalmCore | None, number: int) -> int:
+    _settle(core, number)
     return device.time_ns(replay)
 
 
-def _rest(device: Device, number: int) -> None:
-    if device.kind == "cpu" and number % 2 == 0:
-        time.sleep(REST_SECONDS)
+def _settle(core: CalmCore | None, number: int) -> None:
+    """Before every other replay: what one finds cold, the one after it finds warm."""
+    if core is not None and number % 2 == 0:
+        core.wait()

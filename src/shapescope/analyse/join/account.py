@@ -12,7 +12,7 @@ from shapescope.analyse.join.matching import Matched
 from shapescope.analyse.join.rows import STATUSES
 from shapescope.model import Unit
 from shapescope.read.assembly import rank_name
-from shapescope.read.classify import Role
+from shapescope.read.part import Role
 from shapescope.read.problem import Code, Problem
 from shapescope.read.resolve import executions as with_executions
 from shapescope.read.resolve import serving_windows
