@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,20 @@ def test_a_second_read_reads_nothing_and_gives_the_same(folder: Path, read: list
 def test_real_runs_come_back_as_they_were(traces: Path) -> None:
     first = open_run(traces, cache=True)
     assert_same(open_run(traces, cache=True), first)
+
+
+def test_a_second_command_imports_no_reader(folder: Path) -> None:
+    """Importing is what a command on a cached run spends its time on."""
+    shapes = f"sys.argv = ['shapescope', 'shapes', {str(folder)!r}, '-q']"
+    heavy = "{'numpy', 'torch', 'joblib', 'shapescope.read.reading', 'shapescope.analyse.names.kernel'}"
+    tell = f"atexit.register(lambda: print(sorted({heavy} & set(sys.modules))))"
+    code = f"import atexit, sys\n{tell}\n{shapes}\nfrom shapescope.cli import main; main()"
+    first, second = (
+        subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True) for _ in range(2)
+    )
+    *table, imported = second.stdout.splitlines()
+    assert imported == "[]" and table == first.stdout.splitlines()[:-1]
+    assert "numpy" in first.stdout.splitlines()[-1]
 
 
 def test_a_moved_folder_is_found_by_its_content(folder: Path, read: list[str]) -> None:

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapescope.analyse.names import CLASSES, kernel_name, name_frame
+from shapescope.analyse.names import name_frame
+from shapescope.analyse.names.classes import CLASSES
+from shapescope.analyse.names.kernel import kernel_name
 
 ADD = "void at::native::{launcher}<4, at::native::CUDAFunctor_add<{type}>, std::array<char*, 3ul> >(int)"
 

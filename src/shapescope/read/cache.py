@@ -140,28 +140,33 @@ def code_digest(folder: Path) -> str:
 
 
 def _packed(record: object) -> bytes:
-    frames: list[bytes] = []
+    frames: dict[bytes, int] = {}
 
     def reference(value: Any) -> Any:
         if not isinstance(value, pl.DataFrame):
             return str(value)
         content = io.BytesIO()
         value.write_parquet(content, compression="zstd", compression_level=1)
-        frames.append(content.getvalue())
-        return len(frames) - 1
+        return frames.setdefault(content.getvalue(), len(frames))
 
     plain = msgspec.to_builtins(record, enc_hook=reference)
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as file:
-        for number, content in enumerate(frames):
+        for content, number in frames.items():
             file.writestr(f"{number}.parquet", content)
         file.writestr(_RECORD, json.dumps(plain))
     return whole.getvalue()
 
 
 def _unpacked(file: zipfile.ZipFile, kind: type[T]) -> T:
+    frames: dict[int, pl.DataFrame] = {}
+
     def value(kind: type, reference: Any) -> Any:
-        return _frame(file.read(f"{reference}.parquet")) if kind is pl.DataFrame else kind(reference)
+        if kind is not pl.DataFrame:
+            return kind(reference)
+        if reference not in frames:
+            frames[reference] = _frame(file.read(f"{reference}.parquet"))
+        return frames[reference]
 
     return msgspec.convert(json.loads(file.read(_RECORD)), kind, dec_hook=value)
 

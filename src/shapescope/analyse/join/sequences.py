@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from shapescope.analyse.join.alignment import UNNAMED, Codes
-from shapescope.analyse.names import kernel_name
+from shapescope.analyse.names.kernel import kernel_name
 from shapescope.analyse.names.spelling import spell
 
 UNKNOWN = -1
