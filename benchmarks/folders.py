@@ -4,7 +4,9 @@ python benchmarks/folders.py TRACE [--files 400] [--pairs 24] [--jobs 2] [--roun
 
 The folder holds copies of the trace under names of their own, in a temporary place. Whole commands are timed, start-up
 included: wall time, and CPU seconds of all their processes. One worker and several take turns on a folder of `--pairs`
-files without the cache; the folder of `--files` is ingested once into an empty cache, then `shapes` reads it from there.
+files without the cache, and between them as many busy loops that share nothing, one by one and side by side: what several
+workers can gain on this machine at all. The folder of `--files` is ingested once into an empty cache, then `shapes` reads it
+from there.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+BUSY = [sys.executable, "-S", "-c", "sum(range(60_000_000))"]
 COMMAND = [sys.executable, "-c", "from shapescope.cli import main; main()"]
 
 
@@ -32,12 +36,18 @@ def main() -> None:
         pairs = copies(arguments.trace, place / "pairs", arguments.pairs)
         whole = copies(arguments.trace, place / "whole", arguments.files)
         workers: dict[int, list[tuple[float, float]]] = {1: [], arguments.jobs: []}
+        loops: dict[int, list[tuple[float, float]]] = {1: [], arguments.jobs: []}
         for _ in range(arguments.rounds):
             for jobs, samples in workers.items():
                 samples.append(timed(["ingest", str(pairs), "-j", str(jobs), "--no-cache", "-q"], place))
+                loops[jobs].append(busy(arguments.jobs, side_by_side=jobs > 1))
         cold = timed(["ingest", str(whole), "-j", str(arguments.jobs), "-q"], place)
         cached = [timed(["shapes", str(whole), "-q"], place) for _ in range(arguments.rounds + 1)][1:]
     rows = [row(f"{arguments.pairs} files, {jobs} workers", samples) for jobs, samples in workers.items()]
+    rows += [
+        row(f"{arguments.jobs} busy loops, {'side by side' if jobs > 1 else 'one by one'}", of)
+        for jobs, of in loops.items()
+    ]
     rows += [row(f"{arguments.files} files, cold", [cold]), row(f"{arguments.files} files, cached shapes", cached)]
     print(json.dumps(rows, indent=1) if arguments.json else table(rows))
 
@@ -53,10 +63,32 @@ def copies(trace: Path, folder: Path, count: int) -> Path:
 def timed(arguments: Sequence[str], place: Path) -> tuple[float, float]:
     """Wall and CPU seconds of one command."""
     environment = os.environ | {"XDG_CACHE_HOME": str(place / "cache")}
+    with clock() as seconds:
+        subprocess.run([*COMMAND, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
+    return seconds[0], seconds[1]
+
+
+def busy(count: int, *, side_by_side: bool) -> tuple[float, float]:
+    """Wall and CPU seconds of so many loops in processes of their own."""
+    with clock() as seconds:
+        started = []
+        for _ in range(count):
+            started.append(subprocess.Popen(BUSY))
+            if not side_by_side:
+                started[-1].wait()
+        for process in started:
+            process.wait()
+    return seconds[0], seconds[1]
+
+
+@contextmanager
+def clock() -> Iterator[list[float]]:
+    """Wall and CPU seconds of the child processes of the body, once it is done."""
+    seconds: list[float] = []
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([*COMMAND, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
+    yield seconds
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds += [wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime]
 
 
 def row(what: str, samples: Sequence[tuple[float, float]]) -> dict[str, object]:

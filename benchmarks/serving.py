@@ -1,10 +1,10 @@
 """Serving is left alone: the same requests served with shapescope never imported, off, and after a recorded start-up.
 
-Each measurement is a process of its own: the recorder never imported; imported and off; recorded at start-up with light
-details, with full details. It serves the same requests --passes times; they take the same steps each time, and of each step
-the lowest CPU time of all passes counts: a core that others use too is half as fast for a second or so at a time. Rounds
-are paired: every round runs each variant once, in random order, and ratios are taken within the round. The interval is a
-bootstrap over rounds. A profile hook counts Python calls into the recorder while serving.
+A round loads a model and forks into four servers: one that never imports the recorder, one that imports it and leaves it
+off, one that records its start-up with light details, one with full details. All serve the same requests --passes times, a
+step of each in turn and in random order, so that they share the model's memory and whatever else the machine does: two
+processes by themselves differ by more than any effect. Ratios of CPU time are taken step by step and pass by pass; the
+interval is a bootstrap over rounds. A profile hook counts Python calls into the recorder while serving.
 
     python benchmarks/serving.py --rounds 15
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import statistics
@@ -20,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -36,51 +38,108 @@ REQUESTS = 48
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--passes", type=int, default=8)
-    parser.add_argument("--variant", choices=VARIANTS)
+    parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--round", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.variant:
-        print(json.dumps(serve(options.variant, options.passes)))
+    if options.round:
+        print(json.dumps(one_round(options.passes)))
         return
     rounds: list[dict[str, dict[str, float]]] = []
     for number in range(1, options.rounds + 1):
-        rounds.append(one_round(options.passes))
-        print(f"round {number}: {[round(rounds[-1][name]['tokens_per_second'], 1) for name in VARIANTS]}", flush=True)
+        rounds.append(round_apart(options.passes))
+        print(f"round {number}: {[round(rounds[-1][name]['throughput'], 3) for name in VARIANTS]}", flush=True)
     report(rounds, options.passes)
 
 
-def one_round(passes: int) -> dict[str, dict[str, float]]:
-    return {name: run_apart(name, passes) for name in random.sample(VARIANTS, len(VARIANTS))}
-
-
-def run_apart(variant: str, passes: int) -> dict[str, float]:
+def round_apart(passes: int) -> dict[str, dict[str, float]]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, __file__, "--variant", variant, "--passes", str(passes)]
+    command = [sys.executable, __file__, "--round", "--passes", str(passes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    figures: dict[str, dict[str, float]] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
 
-def serve(variant: str, passes: int) -> dict[str, float]:
+def one_round(passes: int) -> dict[str, dict[str, float]]:
     import torch
 
-    from shapescope.engines.decode.engine import DecodeEngine
     from shapescope.engines.decode.model import load_model
-    from shapescope.engines.decode.scheduler import Scheduler
 
     torch.set_num_threads(1)
-    engine = DecodeEngine(load_model("qwen3-tiny", device=torch.device("cpu")), SIZES, max_length=128)
+    model = load_model("qwen3-tiny", device=torch.device("cpu"))
+    fork = multiprocessing.get_context("fork")
+    servers: dict[str, Connection] = {}
+    for variant in VARIANTS:
+        servers[variant], theirs = fork.Pipe()
+        fork.Process(target=server, args=(variant, model, theirs), daemon=True).start()
+    calls = {variant: asked(pipe, "start") for variant, pipe in servers.items()}
+    served = [one_pass(servers) for _ in range(passes)]
+    tokens = asked(servers["absent"], "tokens")
+    return {variant: figures(variant, served, tokens) | {"recorder_calls": calls[variant]} for variant in VARIANTS}
+
+
+def one_pass(servers: Mapping[str, Connection]) -> dict[str, list[float]]:
+    """The CPU seconds of each step of each variant."""
+    steps: dict[str, list[float]] = {variant: [] for variant in servers}
+    for pipe in servers.values():
+        asked(pipe, "submit")
+    while not asked(servers["absent"], "idle"):
+        for variant in random.sample(VARIANTS, len(VARIANTS)):
+            steps[variant].append(asked(servers[variant], "step"))
+    if not all(asked(pipe, "idle") for pipe in servers.values()):
+        raise SystemExit("the same requests took other steps")
+    return steps
+
+
+def asked(server: Connection, what: str) -> float:
+    server.send(what)
+    answer: float = server.recv()
+    return answer
+
+
+def figures(variant: str, served: list[dict[str, list[float]]], tokens: float) -> dict[str, float]:
+    """Time and throughput of the typical pass, and their ratios to those of a process that never imported the recorder."""
+    slower = [mine / other for steps in served for mine, other in zip(steps[variant], steps["absent"], strict=True)]
+    return {
+        "tokens_per_second": tokens / statistics.median(sum(steps[variant]) for steps in served),
+        "ms_per_output_token": 1e3 * statistics.median(step for steps in served for step in steps[variant]),
+        "throughput": statistics.median(sum(steps["absent"]) / sum(steps[variant]) for steps in served),
+        "time_per_token": statistics.median(slower),
+    }
+
+
+def server(variant: str, model: object, pipe: Connection) -> None:
+    """Start up as the variant says, then do as one is asked."""
+    from shapescope.engines.decode.engine import DecodeEngine
+    from shapescope.engines.decode.scheduler import Scheduler
+
     with tempfile.TemporaryDirectory() as folder:
+        engine = DecodeEngine(model, SIZES, max_length=128)
         if variant != "absent":
-            record(engine, variant, Path(folder))
+            record(engine, variant, folder)
         engine.capture()
-        imported = any(name.startswith("shapescope.record") for name in sys.modules)
-        if imported == (variant == "absent"):
-            raise SystemExit(f"{variant}: the recorder is {'' if imported else 'not '}imported")
-        return measure(Scheduler(engine), passes)
+        if any(name.startswith("shapescope.record") for name in sys.modules) != (variant != "absent"):
+            raise SystemExit(f"{variant}: the recorder is imported, or it is not")
+        scheduler = Scheduler(engine)
+        requests: list[Request] = []
+        while True:
+            match pipe.recv():
+                case "start":
+                    pipe.send(calls_into_the_recorder(scheduler))
+                case "submit":
+                    requests = some_requests()
+                    scheduler.submit(requests)
+                    pipe.send(0)
+                case "idle":
+                    pipe.send(scheduler.idle)
+                case "step":
+                    begin = time.process_time()
+                    scheduler.step()
+                    pipe.send(time.process_time() - begin)
+                case "tokens":
+                    pipe.send(sum(len(request.output) for request in requests))
 
 
-def record(engine: DecodeEngine, variant: str, folder: Path) -> None:
+def record(engine: DecodeEngine, variant: str, folder: str) -> None:
     from shapescope.device import CpuDevice
     from shapescope.model import Evidence, Rank
     from shapescope.record.start import start
@@ -88,32 +147,8 @@ def record(engine: DecodeEngine, variant: str, folder: Path) -> None:
 
     if variant == "off":
         return
-    settings = RecordingSettings(Mode.PER_SHAPE, str(folder), Detail(variant), frozenset({Evidence.CAPTURE}))
+    settings = RecordingSettings(Mode.PER_SHAPE, folder, Detail(variant), frozenset({Evidence.CAPTURE}))
     engine.runner.backend.observe(start(settings, engine="benchmark", device=CpuDevice(), rank=Rank()))
-
-
-def measure(scheduler: Scheduler, passes: int) -> dict[str, float]:
-    served = [one_pass(scheduler) for _ in range(passes)]
-    if len({(tokens, len(steps)) for tokens, steps in served}) > 1:
-        raise SystemExit("the same requests took other steps")
-    tokens, _ = served[0]
-    lowest = [min(of_step) for of_step in zip(*(steps for _, steps in served), strict=True)]
-    return {
-        "tokens_per_second": tokens / sum(lowest),
-        "ms_per_output_token": 1e3 * statistics.median(lowest),
-        "recorder_calls": calls_into_the_recorder(scheduler),
-    }
-
-
-def one_pass(scheduler: Scheduler) -> tuple[int, list[float]]:
-    """How many tokens the requests got, and the CPU seconds of each step."""
-    requests, steps = some_requests(), []
-    scheduler.submit(requests)
-    while not scheduler.idle:
-        start = time.process_time()
-        scheduler.step()
-        steps.append(time.process_time() - start)
-    return sum(len(request.output) for request in requests), steps
 
 
 def some_requests() -> list[Request]:
@@ -145,14 +180,14 @@ def calls_into_the_recorder(scheduler: Scheduler) -> int:
 
 def report(rounds: list[dict[str, dict[str, float]]], passes: int) -> None:
     print(
-        f"{len(rounds)} paired rounds, {REQUESTS} requests, the lowest CPU time of each step in {passes} passes;"
-        " ratios to a process that never imported the recorder"
+        f"{len(rounds)} rounds of {passes} passes, {REQUESTS} requests; CPU time of the serving process; ratios to a"
+        " process that never imported the recorder"
     )
     print("variant   tokens/s   ratio     95% interval  ms/token   ratio     95% interval  calls")
     for name in VARIANTS:
         cells = []
-        for figure in ("tokens_per_second", "ms_per_output_token"):
-            ratios = [one[name][figure] / one["absent"][figure] for one in rounds]
+        for figure, ratio in (("tokens_per_second", "throughput"), ("ms_per_output_token", "time_per_token")):
+            ratios = [one[name][ratio] for one in rounds]
             low, high = interval(ratios)
             cells.append(
                 f"{statistics.median(one[name][figure] for one in rounds):9.2f} {statistics.median(ratios):7.3f}"
