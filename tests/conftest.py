@@ -34,6 +34,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test judges times, and beside another worker a core is never calm for long."""
+    if (measure := sys.modules.get("shapescope.record.measure")) is not None:
+        monkeypatch.setattr(measure, "PATIENCE_SECONDS", 0.0)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of design papers, cases and real traces beside the checkout; tests that need it skip without it."""
