@@ -1,7 +1,8 @@
 """Serving is left alone: the same requests served with shapescope never imported, off, and after a recorded start-up.
 
-A round loads a model and forks into four servers: one that never imports the recorder, one that imports it and leaves it
-off, one that records its start-up with light details, one with full details. All serve the same requests --passes times, a
+A round loads a model and forks into five servers: one that never imports the recorder, one that imports it and leaves it
+off, one that records its start-up with light details, one with full details, and one that never imports the recorder but
+captures under torch's own profiler with full details, as the floor. All serve the same requests --passes times, a
 step of each in turn and in random order, so that they share the model's memory and whatever else the machine does: two
 processes by themselves differ by more than any effect. Ratios of CPU time are taken step by step and pass by pass; the
 interval is a bootstrap over rounds. A profile hook counts Python calls into the recorder while serving.
@@ -21,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from shapescope.engines.decode.engine import DecodeEngine, Request
     from shapescope.engines.decode.scheduler import Scheduler
 
-VARIANTS = ("absent", "off", "light", "full")
+VARIANTS = ("absent", "off", "light", "full", "torch")
 SIZES = [1, 2, 4, 8, 16]
 REQUESTS = 48
 
@@ -117,10 +119,11 @@ def server(variant: str, model: object, pipe: Connection) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         engine = DecodeEngine(model, SIZES, max_length=128)
-        if variant != "absent":
+        if variant in ("off", "light", "full"):
             record(engine, variant, folder)
-        engine.capture()
-        if any(name.startswith("shapescope.record") for name in sys.modules) != (variant != "absent"):
+        with torch_alone() if variant == "torch" else nullcontext():
+            engine.capture()
+        if any(name.startswith("shapescope.record") for name in sys.modules) == (variant in ("absent", "torch")):
             raise SystemExit(f"{variant}: the recorder is imported, or it is not")
         scheduler = Scheduler(engine)
         requests: list[Request] = []
@@ -138,6 +141,15 @@ def server(variant: str, model: object, pipe: Connection) -> None:
                     pipe.send((time.process_time() - begin, scheduler.idle))
                 case "tokens":
                     pipe.send(sum(len(request.output) for request in requests))
+
+
+@contextmanager
+def torch_alone() -> Iterator[None]:
+    from torch.profiler import ProfilerActivity, profile
+
+    details = {"record_shapes": True, "profile_memory": True, "with_stack": True, "with_modules": True}
+    with profile(activities=[ProfilerActivity.CPU], **details):
+        yield
 
 
 def record(engine: DecodeEngine, variant: str, folder: str) -> None:
