@@ -73,7 +73,7 @@ def one_round(passes: int) -> dict[str, dict[str, float]]:
     for variant in random.sample(VARIANTS, len(VARIANTS)):  # who starts last finds another memory than who starts first
         servers[variant], theirs = fork.Pipe()
         fork.Process(target=server, args=(variant, model, theirs), daemon=True).start()
-    calls = {variant: asked(pipe, "start") for variant, pipe in servers.items()}
+    calls = {variant: asked(pipe, "calls") for variant, pipe in servers.items()}
     served = [one_pass(servers) for _ in range(passes)]
     tokens = asked(servers["absent"], "tokens")
     return {variant: figures(variant, served, tokens) | {"recorder_calls": calls[variant]} for variant in VARIANTS}
@@ -129,7 +129,7 @@ def server(variant: str, model: object, pipe: Connection) -> None:
         requests: list[Request] = []
         while True:
             match pipe.recv():
-                case "start":
+                case "calls":
                     pipe.send(calls_into_the_recorder(scheduler))
                 case "submit":
                     requests = some_requests()

@@ -48,7 +48,7 @@ SMALLEST = 0.05
 # A change must be worth this share of its replay, and be more than clocks can tell.
 _LEAST_SHARE, _LEAST_NOISY_SHARE, _LEAST_NS = 0.002, 0.005, 100
 # Two runs on one CPU differ by so much as a whole, by its clock and its neighbours, and an op in them by so much more or
-# less than the others (log); a device is its own. Measured: benchmarks/verdicts.py.
+# less than the others (log); a device is its own. Chosen on recordings, counted right by benchmarks/verdicts.py.
 _CPU_DRIFT, _CPU_LEAST = math.log(1.5), math.log(1.3)
 _ORDER = ("replaced", "slower", "added", "removed", "faster", "unsure", "same")
 

@@ -116,7 +116,7 @@ def open_run(
 
 
 def _read(path: Path, replays: Sequence[Path], **how: Any) -> Run:
-    """What reads is imported when something is read: a cached run would spend a third of its time on that."""
+    """What reads is imported when something is read: a cached run need not spend that time."""
     from shapescope.read.reading import read_run
 
     return read_run(path, replays, **how)

@@ -1,7 +1,7 @@
-"""When a core is calm. A CPU that others use too is half as fast for a tenth of a second to a few seconds at a time.
+"""When a core is calm. A CPU that others use too is slow for a tenth of a second to a few seconds at a time.
 
-Seen on a virtual machine of two cores: a fixed piece of work takes 120 us or 200 us and little between, as the other
-thread of the physical core is idle or busy. Twenty replays in a row fall all into the one or all into the other.
+Seen on a virtual machine of two cores: a fixed piece of work takes 120 us or 200 us and little between, for that long.
+Twenty replays in a row may fall all into the one or all into the other.
 """
 
 from __future__ import annotations

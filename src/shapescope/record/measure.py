@@ -50,11 +50,12 @@ def measure_replays(
 
 
 def _core(profiler: CaptureProfiler, patience_seconds: float) -> CalmCore | None:
-    """None on a device, which has nobody else's work to do; and where ranks replay in step: one would wait in a
+    """None on a device, which has nobody else's work to do. Ranks that replay in step only rest: one would wait in a
     collective for another that waits for its core.
     """
-    alone = profiler.session.rank.world_size == 1
-    return CalmCore(patience_seconds) if profiler.device.kind == "cpu" and alone else None
+    if profiler.device.kind != "cpu":
+        return None
+    return CalmCore(patience_seconds if profiler.session.rank.world_size == 1 else 0.0)
 
 
 def _timed(device: Device, replay: Callable[[], object], core: CalmCore | None, number: int) -> int:

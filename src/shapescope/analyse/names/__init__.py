@@ -14,7 +14,7 @@ import polars as pl
 
 def name_frame(names: pl.Series | Iterable[str]) -> pl.DataFrame:
     """One row a distinct name, in the order of first appearance: `kernel`, `class`, `family`, `variant`."""
-    # Imported where a name is read: a cached run reads none, and the rules are a tenth of its time.
+    # Imported where a name is read: a cached run reads none.
     from shapescope.analyse.names.kernel import kernel_name
 
     distinct = pl.Series(names).cast(pl.String).drop_nulls().unique(maintain_order=True)
