@@ -87,7 +87,7 @@ def test_real_runs_come_back_as_they_were(traces: Path) -> None:
 def test_a_second_command_imports_no_reader(folder: Path) -> None:
     """Importing is what a command on a cached run spends its time on."""
     shapes = f"sys.argv = ['shapescope', 'shapes', {str(folder)!r}, '-q']"
-    heavy = "{'numpy', 'torch', 'joblib', 'shapescope.read.reading', 'shapescope.analyse.names.kernel'}"
+    heavy = "{'numpy', 'polars', 'torch', 'joblib', 'shapescope.read.reading', 'shapescope.analyse.names.kernel'}"
     tell = f"atexit.register(lambda: print(sorted({heavy} & set(sys.modules))))"
     code = f"import atexit, sys\n{tell}\n{shapes}\nfrom shapescope.cli import main; main()"
     first, second = (

@@ -187,7 +187,7 @@ READING = ["shapes", "kernels", "check"]
 
 @pytest.mark.parametrize("command", READING)
 def test_reading_imports_no_torch(command: str, demo_run: Path) -> None:
-    call = f"from shapescope.cli import main\ntry: main([{command!r}, {str(demo_run)!r}])\nexcept SystemExit: pass"
+    call = f"from shapescope.cli import main\ntry: main([{command!r}, {str(demo_run)!r}, '--no-cache'])\nexcept SystemExit: pass"
     loaded = _modules(call)
     assert not {"torch", "transformers"} & loaded
     assert "shapescope.read.run" in loaded

@@ -51,7 +51,7 @@ def test_parquet_keeps_names_and_numbers_as_they_are(name: str) -> None:
 def test_a_terminal_gets_no_escapes_and_no_markup(name: str) -> None:
     for width in (80, 400):
         screen = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-        console.show(screen, one(name))
+        console.show(screen, one(name), every_column=True)
         text = screen.file.getvalue()  # type: ignore[attr-defined]
         assert not {"\x1b", "\x07", "\u202e"} & set(text.replace("\x1b[1m", "").replace("\x1b[0m", ""))
         assert readable("kernel", name)[:12] in text

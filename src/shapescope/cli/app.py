@@ -36,6 +36,7 @@ app = typer.Typer(
     help="Which kernels serve production at every batch size: record, read and judge graph captures of LLM servers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help would spend half its time on importing what draws it
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -43,9 +44,9 @@ app = typer.Typer(
 _RUNS_A_PROGRAM = {"record": {"allow_interspersed_args": False}}
 
 for command in COMMANDS:
-    app.command(context_settings=_RUNS_A_PROGRAM.get(command))(
-        getattr(import_module(f"shapescope.cli.{command}"), command)
-    )
+    function = getattr(import_module(f"shapescope.cli.{command}"), command)
+    first_line = (function.__doc__ or "").partition("\n")[0]  # in full: left alone, help cuts it short
+    app.command(context_settings=_RUNS_A_PROGRAM.get(command), short_help=first_line)(function)
 
 
 def _version(asked: bool) -> None:

@@ -15,8 +15,8 @@ from shapescope.cli.options import (
     RunArgument,
     TopOption,
     VerboseOption,
+    answer,
     emit,
-    opened,
 )
 
 RULE_FAILED = 1
@@ -36,10 +36,6 @@ def check(
 
     Example: shapescope check traces/ --strict
     """
-    from shapescope.show import tables
-
-    result = tables.check(opened(run, cache=cache))
-    code = emit(
-        result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.CHECK_SHOWN
-    )
+    result = answer("check", run, cache=cache)
+    code = emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color)
     raise typer.Exit(code or (RULE_FAILED if strict and result.warnings else 0))

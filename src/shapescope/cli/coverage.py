@@ -55,6 +55,5 @@ def coverage(
             quiet=quiet,
             verbose=verbose,
             no_color=no_color,
-            columns=tables.COVERAGE_SHOWN,
         )
     )

@@ -119,6 +119,8 @@ def _record(request: _Request, settings: RecordingSettings, quiet: bool) -> Path
 
 
 def _show(folder: Path, no_color: bool) -> None:
+    from dataclasses import replace
+
     from shapescope.cli.options import draw, opened, write_output
     from shapescope.show import tables
     from shapescope.show.console import show
@@ -131,12 +133,12 @@ def _show(folder: Path, no_color: bool) -> None:
     screen = console(no_color)
     run = opened(folder)
     page = gather(run)
-    show(screen, page.tables["shapes"], columns=tables.DEMO_SHOWN)
+    show(screen, replace(page.tables["shapes"], shown=tables.DEMO_SHOWN))
     draw(sparklines(page.tables["shapes"]), no_color=no_color)
     findings = page.tables["findings"]
     if findings.rows:
         screen.print("\nFindings", style="bold")
-        show(screen, findings, columns=tables.FINDINGS_SHOWN, quiet=True)
+        show(screen, findings, quiet=True)
     write_output(folder / REPORT_FILE, report(payload(page)).encode())
     where = str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else str(folder)
     screen.print(f"\nThe run is in {where}, its page is {where}/{REPORT_FILE}", soft_wrap=True)

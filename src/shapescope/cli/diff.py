@@ -68,9 +68,7 @@ def diff(
     broken = found.broken(rules)
     result = tables.diff(found, before, after, broken)
     shown = result if verbose or format is not Format.TABLE else tables.changes(result)
-    code = emit(
-        shown, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.DIFF_SHOWN
-    )
+    code = emit(shown, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color)
     if found.environment and not allow_env_change:
         sys.stdout.flush()
         fields = ", ".join(difference.field for difference in found.environment)

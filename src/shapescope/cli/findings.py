@@ -52,6 +52,5 @@ def findings(
             quiet=quiet,
             verbose=verbose,
             no_color=no_color,
-            columns=tables.FINDINGS_SHOWN,
         )
     )

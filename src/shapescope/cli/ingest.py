@@ -67,6 +67,5 @@ def ingest(
     if not read:
         raise errors[0][1]
     result = tables.ingest(read, errors)
-    shown = tables.INGEST[len(runs) == 1 :]
-    code = emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=shown)
+    code = emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color)
     raise typer.Exit(code or (RULE_FAILED if strict and result.warnings else 0))

@@ -48,6 +48,4 @@ def join(
     if more and not replay:
         raise UsageError(f"{more[0]}: what is it?", "Name replays with --replay TRACE..")
     result = tables.join(opened(run, replays=[*(replay or ()), *(more or ())], stacks=stacks, cache=cache))
-    raise typer.Exit(
-        emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.JOIN_SHOWN)
-    )
+    raise typer.Exit(emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color))

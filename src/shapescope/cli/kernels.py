@@ -16,8 +16,8 @@ from shapescope.cli.options import (
     RunArgument,
     TopOption,
     VerboseOption,
+    answer,
     emit,
-    opened,
 )
 
 
@@ -47,9 +47,7 @@ def kernels(
 
     Example: shapescope kernels shapescope-runs/<run id> --size 8 --by family
     """
-    from shapescope.show import tables
-
-    result = tables.kernels(opened(run, cache=cache), by=by.value, sizes=size)
+    result = answer("kernels", run, cache=cache, by=by.value, sizes=size)
     raise typer.Exit(
         emit(
             result,
@@ -58,6 +56,5 @@ def kernels(
             quiet=quiet,
             verbose=verbose,
             no_color=no_color,
-            columns=tables.KERNELS_SHOWN[by.value],
         )
     )

@@ -13,8 +13,8 @@ from shapescope.cli.options import (
     RunArgument,
     TopOption,
     VerboseOption,
+    answer,
     emit,
-    opened,
 )
 
 
@@ -31,9 +31,7 @@ def memory(
 
     Example: shapescope memory shapescope-runs/<run id>
     """
-    from shapescope.show import tables
-
-    result = tables.memory(opened(run, cache=cache))
+    result = answer("memory", run, cache=cache)
     raise typer.Exit(
         emit(
             result,
@@ -42,6 +40,5 @@ def memory(
             quiet=quiet,
             verbose=verbose,
             no_color=no_color,
-            columns=tables.MEMORY_SHOWN,
         )
     )

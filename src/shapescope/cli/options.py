@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
     from rich.text import Text
 
@@ -89,6 +87,19 @@ def opened(
         return open_run(path, replays=replays, stacks=stacks, namer=name_frame, cache=cache, workers=workers)
 
 
+def answer(table: str, run: Path, *, cache: bool, **options: object) -> Result:
+    """The table of that name (`show.tables`) of a run, kept for the next time. Raises InputError."""
+    from shapescope.show.kept import kept
+
+    def made() -> Result:
+        from shapescope.show import tables
+
+        made_of: Result = getattr(tables, table)(opened(run, cache=cache), **options)
+        return made_of
+
+    return kept(run, made, table, options) if cache else made()
+
+
 def draw(lines: Sequence[Text], *, no_color: bool = False) -> None:
     """Print what is drawn rather than written, after a table and an empty line."""
     screen = console(no_color)
@@ -116,13 +127,12 @@ def emit(
     quiet: bool = False,
     verbose: bool = False,
     no_color: bool = False,
-    columns: tuple[str, ...] | None = None,
 ) -> int:
-    """Print a result; returns the exit code. `columns` are those that a table shows without -v."""
+    """Print a result; returns the exit code."""
     if format is Format.TABLE:
         from shapescope.show.console import show
 
-        show(console(no_color), result, top=top, columns=None if verbose else columns, quiet=quiet)
+        show(console(no_color), result, top=top, every_column=verbose, quiet=quiet)
     else:
         from shapescope.show import export
 

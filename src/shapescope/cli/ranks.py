@@ -13,8 +13,8 @@ from shapescope.cli.options import (
     RunArgument,
     TopOption,
     VerboseOption,
+    answer,
     emit,
-    opened,
 )
 
 
@@ -31,9 +31,7 @@ def ranks(
 
     Example: shapescope ranks traces/
     """
-    from shapescope.show import tables
-
-    result = tables.ranks(opened(run, cache=cache))
+    result = answer("ranks", run, cache=cache)
     raise typer.Exit(
         emit(
             result,
@@ -42,6 +40,5 @@ def ranks(
             quiet=quiet,
             verbose=verbose,
             no_color=no_color,
-            columns=tables.RANKS_SHOWN,
         )
     )

@@ -52,6 +52,5 @@ def roofline(
             quiet=quiet,
             verbose=verbose,
             no_color=no_color,
-            columns=tables.ROOFLINE_SHOWN,
         )
     )

@@ -13,9 +13,9 @@ from shapescope.cli.options import (
     RunArgument,
     TopOption,
     VerboseOption,
+    answer,
     draw,
     emit,
-    opened,
 )
 
 
@@ -32,12 +32,8 @@ def shapes(
 
     Example: shapescope shapes shapescope-runs/<run id>
     """
-    from shapescope.show import tables
-
-    result = tables.shapes(opened(run, cache=cache))
-    code = emit(
-        result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SHAPES_SHOWN
-    )
+    result = answer("shapes", run, cache=cache)
+    code = emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color)
     if format is Format.TABLE and not quiet:
         from shapescope.show.heatmap import sparklines
 

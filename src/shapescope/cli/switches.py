@@ -40,9 +40,7 @@ def switches(
 
     found = opened(run, cache=cache)
     result = tables.switches(found, tiles=tiles)
-    code = emit(
-        result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color, columns=tables.SWITCHES_SHOWN
-    )
+    code = emit(result, format=format, top=top, quiet=quiet, verbose=verbose, no_color=no_color)
     if format is Format.TABLE and not quiet:
         from shapescope.show.heatmap import heat_map
 

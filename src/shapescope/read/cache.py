@@ -1,44 +1,34 @@
 """What reading made of files, kept so that no file is read twice.
 
-An entry is a zip of one JSON text and of Parquet files: a record of plain values and frames, never code. Its name says all
-that it depends on: the content of what was read, how it was read, and the code that read it. Content is known by digest;
-a file whose size, modification time and inode are those of an earlier look is not digested again. Entries appear by
-rename, so any number of processes may share a folder. A cache that cannot be read or written only costs time.
+An entry is a record of plain values and frames, never code (`packing`). Its name says all that it depends on: the content of
+what was read, how it was read, and the code that read it. Content is known by digest; a file whose size, modification time
+and inode are those of an earlier look is not digested again. Entries appear by rename, so any number of processes may share
+a folder. A cache that cannot be read or written only costs time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
-import json
 import os
 import re
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
-
-import msgspec
-import polars as pl
+from typing import TypeVar
 
 from shapescope import __version__
+from shapescope.read.folder import files_below
+from shapescope.read.foreign import DETAILS_FILE
+from shapescope.read.packing import UNREADABLE, packed, unpacked
 from shapescope.store.layout import CACHE_FOLDER, RUN_FILE
 
 T = TypeVar("T")
 
 LIMIT_BYTES = 2 << 30
 
-_RECORD = "record.json"
 _DIGEST = re.compile(r"[0-9a-f]{32}")
-_SMALL_BYTES = 1 << 13
-_UNREADABLE = (
-    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, RuntimeError,
-    zipfile.BadZipFile, msgspec.ValidationError, pl.exceptions.PolarsError,
-)  # fmt: skip
-"""What a damaged, foreign or vanished entry raises."""
 
 
 def cache_folder(path: Path) -> Path:
@@ -66,17 +56,16 @@ class Cache:
         """The record of that name, or None."""
         try:
             entry = self._folder / f"{name}.zip"
-            with zipfile.ZipFile(entry) as file:
-                record = _unpacked(file, kind)
+            record = unpacked(entry, kind)
             os.utime(entry)  # in use: not the next to go
-        except _UNREADABLE:
+        except UNREADABLE:
             return None
         return record
 
     def store(self, name: str, record: object) -> None:
         """Keep a record of dataclasses, plain values and frames."""
-        with contextlib.suppress(*_UNREADABLE):
-            self._publish(f"{name}.zip", _packed(record))
+        with contextlib.suppress(*UNREADABLE):
+            self._publish(f"{name}.zip", packed(record))
 
     def content(self, path: Path) -> str | None:
         """The digest of a file's content; None where it cannot be read."""
@@ -124,6 +113,12 @@ def stat_words(path: Path) -> str:
     return f"{stat.st_dev:x}-{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"
 
 
+def state(path: Path) -> tuple[str, list[tuple[str, str]]]:
+    """What changes when a file does of which the run at this path may be made."""
+    files = files_below(path) if path.is_dir() else [path, path.parent / DETAILS_FILE]
+    return str(path), [(file.as_posix(), stat_words(file)) for file in files if file.is_file()]
+
+
 def entry_name(*words: object, code: Iterable[Path] = ()) -> str:
     """The name of what was made of these words by this package's reading code, and by the code in the given folders."""
     made_by = [code_digest(folder) for folder in (Path(__file__).parent, *code)]
@@ -134,46 +129,6 @@ def entry_name(*words: object, code: Iterable[Path] = ()) -> str:
 def code_digest(folder: Path) -> str:
     """Changes with the code of a folder: what other code made is made anew, and no version must be raised by hand."""
     found = hashlib.blake2b(__version__.encode(), digest_size=16)
-    for file in sorted(folder.glob("*.py")):
+    for file in sorted(folder.rglob("*.py")):
         found.update(file.read_bytes())
     return found.hexdigest()
-
-
-def _packed(record: object) -> bytes:
-    frames: dict[bytes, int] = {}
-
-    def reference(value: Any) -> Any:
-        if not isinstance(value, pl.DataFrame):
-            return str(value)
-        content = io.BytesIO()
-        value.write_parquet(content, compression="zstd", compression_level=1)
-        return frames.setdefault(content.getvalue(), len(frames))
-
-    plain = msgspec.to_builtins(record, enc_hook=reference)
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w") as file:
-        for content, number in frames.items():
-            file.writestr(f"{number}.parquet", content)
-        file.writestr(_RECORD, json.dumps(plain))
-    return whole.getvalue()
-
-
-def _unpacked(file: zipfile.ZipFile, kind: type[T]) -> T:
-    frames: dict[int, pl.DataFrame] = {}
-
-    def value(kind: type, reference: Any) -> Any:
-        if kind is not pl.DataFrame:
-            return kind(reference)
-        if reference not in frames:
-            frames[reference] = _frame(file.read(f"{reference}.parquet"))
-        return frames[reference]
-
-    return msgspec.convert(json.loads(file.read(_RECORD)), kind, dec_hook=value)
-
-
-def _frame(content: bytes) -> pl.DataFrame:
-    # Most frames of most files are empty, and all those of one kind alike.
-    return _small_frame(content) if len(content) < _SMALL_BYTES else pl.read_parquet(content)
-
-
-_small_frame: Callable[[bytes], pl.DataFrame] = lru_cache(maxsize=256)(pl.read_parquet)

@@ -16,10 +16,8 @@ import polars as pl
 
 from shapescope.model import ManifestRow, RunManifest
 from shapescope.read.assembly import Assembly, rank_name
-from shapescope.read.cache import Cache, cache_folder, entry_name, stat_words
+from shapescope.read.cache import Cache, cache_folder, entry_name, state
 from shapescope.read.check import CHECK
-from shapescope.read.folder import files_below
-from shapescope.read.foreign import DETAILS_FILE
 from shapescope.read.kernels import KERNELS, Namer, grouped
 from shapescope.read.part import Part
 from shapescope.read.problem import Problem
@@ -125,12 +123,7 @@ def _read(path: Path, replays: Sequence[Path], **how: Any) -> Run:
 def _entry_name(path: Path, replays: Sequence[Path], stacks: bool, namer: Namer | None) -> str:
     """Under which name an opened run is kept: every file that it may be made of, and all else that decides what it is."""
     code = [] if namer is None else [Path(inspect.getfile(namer)).parent]
-    return entry_name([_files_at(given) for given in (path, *replays)], stacks, code=code)
-
-
-def _files_at(path: Path) -> tuple[str, list[tuple[str, str]]]:
-    files = files_below(path) if path.is_dir() else [path, path.parent / DETAILS_FILE]
-    return str(path), [(file.as_posix(), stat_words(file)) for file in files if file.is_file()]
+    return entry_name([state(given) for given in (path, *replays)], stacks, code=code)
 
 
 __all__ = ["Run", "open_run", "rank_name"]

@@ -23,12 +23,13 @@ def show(
     result: Result,
     *,
     top: int | None = None,
-    columns: Sequence[str] | None = None,
+    every_column: bool = False,
     quiet: bool = False,
 ) -> None:
     """Print a table, its totals and, unless quiet, its warnings. Columns that no row fills are left out."""
     rows = list(result.rows)[: DEFAULT_ROWS if top is None else top]
-    filled = [c for c in columns or result.columns if any(row.get(c) not in (None, "", []) for row in rows)]
+    columns = result.columns if every_column or not result.shown else result.shown
+    filled = [c for c in columns if any(row.get(c) not in (None, "", []) for row in rows)]
     common = [c for c in filled if c in _PLACE and len(rows) > 1 and len({row.get(c) for row in rows}) == 1]
     if common:
         _line(console, " · ".join(f"{_words(c)} {readable(c, rows[0].get(c))}" for c in common), style="dim")

@@ -11,7 +11,10 @@ from shapescope.read.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One table with its totals. `columns` orders the rows; missing values are None; `streams` only where a command has them."""
+    """One table with its totals. `columns` orders the rows; missing values are None; `streams` only where a command has them.
+
+    `shown` are the columns of a short table, all where empty.
+    """
 
     command: str
     run: str
@@ -21,6 +24,7 @@ class Result:
     warnings: Sequence[Problem] = ()
     partial: bool = False
     streams: Sequence[Mapping[str, Any]] | None = None
+    shown: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         from shapescope.show.notebook import table

@@ -99,18 +99,19 @@ _RANKS = frozenset({"rank", "ranks", "rank_slow", "slow_ranks"})
 def shapes(run: Run) -> Result:
     """One row a shape and rank."""
     streams = [{**row, "rank": _rank(row["rank"])} for row in run.streams().iter_rows(named=True)]
-    return _result("shapes", run, run.shapes(), streams=streams)
+    return _result("shapes", run, run.shapes(), SHAPES_SHOWN, streams=streams)
 
 
 def kernels(run: Run, *, by: str = "launch", sizes: Sequence[int] | None = None) -> Result:
     """What runs in each shape, by launch or grouped. Raises UsageError for an unknown grouping."""
     frame = run.kernels(by)
-    return _result("kernels", run, frame.filter(pl.col("size").is_in(list(sizes))) if sizes else frame)
+    wanted = frame.filter(pl.col("size").is_in(list(sizes))) if sizes else frame
+    return _result("kernels", run, wanted, KERNELS_SHOWN[by])
 
 
 def check(run: Run) -> Result:
     """One row a file and key."""
-    return _result("check", run, run.check())
+    return _result("check", run, run.check(), CHECK_SHOWN)
 
 
 def ingest(runs: Sequence[Run], errors: Sequence[tuple[Path, InputError]] = ()) -> Result:
@@ -119,7 +120,9 @@ def ingest(runs: Sequence[Run], errors: Sequence[tuple[Path, InputError]] = ()) 
     refused = [Problem(Code.UNREADABLE, str(error), str(path)) for path, error in errors]
     partial = bool(errors) or any(run.partial for run in runs)
     warnings = [*(problem for run in runs for problem in run.warnings), *refused]
-    return Result("ingest", ", ".join(str(run.path) for run in runs), INGEST, rows, warnings=warnings, partial=partial)
+    paths = ", ".join(str(run.path) for run in runs)
+    shown = INGEST[len(runs) + len(errors) == 1 :]
+    return Result("ingest", paths, INGEST, rows, warnings=warnings, partial=partial, shown=shown)
 
 
 def _files(run: Run) -> Iterator[dict[str, Any]]:
@@ -145,7 +148,7 @@ def join(run: Run) -> Result:
 
     found = join_of.join(run)
     return _result(
-        "join", run, found.rows, summary=found.summary, warnings=found.warnings, partial=found.partial,
+        "join", run, found.rows, JOIN_SHOWN, summary=found.summary, warnings=found.warnings, partial=found.partial,
         streams=[{**row, "rank": _rank(row["rank"])} for row in found.streams.iter_rows(named=True)],
     )  # fmt: skip
 
@@ -155,7 +158,9 @@ def switches(run: Run, *, tiles: bool = False) -> Result:
     from shapescope.analyse import switches as switches_of
 
     found = switches_of.switches(run, tiles=tiles)
-    return _analysed(_result("switches", run, found.rows, summary=found.summary), found.warnings, found.partial)
+    return _analysed(
+        _result("switches", run, found.rows, SWITCHES_SHOWN, summary=found.summary), found.warnings, found.partial
+    )
 
 
 def diff(found: DiffResult, base: Run, head: Run, broken: Iterable[Mapping[str, Any]] = ()) -> Result:
@@ -164,7 +169,7 @@ def diff(found: DiffResult, base: Run, head: Run, broken: Iterable[Mapping[str, 
     failed = [("rule-failed", _broken(row)) for row in broken]
     both = [replace(problem, message=f"{name}: {problem.message}") for name, run in (("base", base), ("head", head))
             for problem in run.warnings]  # fmt: skip
-    result = replace(_result("diff", head, found.rows, summary=summary), warnings=both)
+    result = replace(_result("diff", head, found.rows, DIFF_SHOWN, summary=summary), warnings=both)
     return _analysed(result, [*found.warnings, *failed], found.partial)
 
 
@@ -188,7 +193,9 @@ def roofline(run: Run, device: Device | None) -> Result:
     found = roofline_of.roofline(roofline_rows.roofline_rows(run), device)
     empty = found.rows.is_empty()
     warnings = [*found.warnings, *([("no-data", "No complete replay with times is here.")] if empty else [])]
-    return _analysed(_result("roofline", run, found.rows, summary=found.summary), warnings, found.partial or empty)
+    return _analysed(
+        _result("roofline", run, found.rows, ROOFLINE_SHOWN, summary=found.summary), warnings, found.partial or empty
+    )
 
 
 def memory(run: Run) -> Result:
@@ -196,7 +203,9 @@ def memory(run: Run) -> Result:
     from shapescope.analyse import memory as memory_of
 
     found = memory_of.memory(run)
-    return _analysed(_result("memory", run, found.rows, summary=found.summary), found.warnings, found.partial)
+    return _analysed(
+        _result("memory", run, found.rows, MEMORY_SHOWN, summary=found.summary), found.warnings, found.partial
+    )
 
 
 def coverage(run: Run, served: Sequence[Run] = ()) -> Result:
@@ -209,7 +218,7 @@ def coverage(run: Run, served: Sequence[Run] = ()) -> Result:
     found = coverage_of.coverage(captured.sizes, steps, requested=captured.requested)
     summary = {"runner": captured.runner, **found.summary, "other_steps": others}
     damaged = found.partial or any(traced.partial for traced in served)
-    return _analysed(_result("coverage", run, found.rows, summary=summary), found.warnings, damaged)
+    return _analysed(_result("coverage", run, found.rows, COVERAGE_SHOWN, summary=summary), found.warnings, damaged)
 
 
 def ranks(run: Run) -> Result:
@@ -221,7 +230,7 @@ def ranks(run: Run) -> Result:
     found = ranks_of.ranks(rank_rows.collective_rows(run), rank_rows.rank_kernels(run), world_size=world)
     seen = [_rank(rank) for rank in found.rows.filter(pl.col("kind") == "rank")["rank"]]
     summary = {"ranks": seen, "world_size": world}
-    return _analysed(_result("ranks", run, found.rows, summary=summary), found.warnings, found.partial)
+    return _analysed(_result("ranks", run, found.rows, RANKS_SHOWN, summary=summary), found.warnings, found.partial)
 
 
 def findings(run: Run, *, device: Device | None = None) -> Result:
@@ -229,7 +238,7 @@ def findings(run: Run, *, device: Device | None = None) -> Result:
     from shapescope.analyse import findings as findings_of
 
     found = findings_of.findings(run, device)
-    return _result("findings", run, found.rows, summary=found.summary)
+    return _result("findings", run, found.rows, FINDINGS_SHOWN, summary=found.summary)
 
 
 def _analysed(result: Result, warnings: Iterable[tuple[str, str]], partial: bool) -> Result:
@@ -240,12 +249,13 @@ def _analysed(result: Result, warnings: Iterable[tuple[str, str]], partial: bool
     return replace(result, warnings=[*kept, *own], partial=result.partial or partial)
 
 
-def _result(command: str, run: Run, frame: pl.DataFrame, **more: Any) -> Result:
+def _result(command: str, run: Run, frame: pl.DataFrame, shown: tuple[str, ...], **more: Any) -> Result:
     return Result(
         command=command,
         run=str(run.path),
         columns=tuple(frame.columns),
         rows=[_plain(row) for row in frame.iter_rows(named=True)],
+        shown=shown,
         **{"warnings": run.warnings, "partial": run.partial, **more},
     )
 

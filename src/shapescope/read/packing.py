@@ -1,0 +1,88 @@
+"""A record as bytes: a zip of one JSON text and of Parquet files. Plain values and frames, never code.
+
+Polars is imported where a frame is met: a record without any is read in less time than that import takes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+T = TypeVar("T")
+
+UNREADABLE = (
+    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, msgspec.ValidationError,
+)  # fmt: skip
+"""What a damaged, foreign or vanished record raises."""
+
+_RECORD = "record.json"
+_SMALL_BYTES = 1 << 13
+
+
+def packed(record: object) -> bytes:
+    """A record of dataclasses, plain values and frames."""
+    frames: dict[bytes, int] = {}
+
+    def reference(value: Any) -> Any:
+        import polars as pl
+
+        if not isinstance(value, pl.DataFrame):
+            return str(value)
+        content = io.BytesIO()
+        value.write_parquet(content, compression="zstd", compression_level=1)
+        return frames.setdefault(content.getvalue(), len(frames))
+
+    plain = msgspec.to_builtins(record, enc_hook=reference)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as file:
+        for content, number in frames.items():
+            file.writestr(f"{number}.parquet", content)
+        file.writestr(_RECORD, json.dumps(plain))
+    return whole.getvalue()
+
+
+def unpacked(entry: Path, kind: type[T]) -> T:
+    """The record in a file. Raises what UNREADABLE lists."""
+    with zipfile.ZipFile(entry) as file:
+        return _record(file, kind)
+
+
+def _record(file: zipfile.ZipFile, kind: type[T]) -> T:
+    frames: dict[int, pl.DataFrame] = {}
+
+    def value(kind: type, reference: Any) -> Any:
+        import polars as pl
+
+        if kind is not pl.DataFrame:
+            return kind(reference)
+        if reference not in frames:
+            frames[reference] = _frame(file.read(f"{reference}.parquet"))
+        return frames[reference]
+
+    return msgspec.convert(json.loads(file.read(_RECORD)), kind, dec_hook=value)
+
+
+def _frame(content: bytes) -> pl.DataFrame:
+    # Most frames of most files are empty, and all those of one kind alike.
+    return _small_frame(content) if len(content) < _SMALL_BYTES else _parquet(content)
+
+
+def _parquet(content: bytes) -> pl.DataFrame:
+    import polars as pl
+
+    try:
+        return pl.read_parquet(content)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError("not a Parquet file") from error
+
+
+_small_frame = lru_cache(maxsize=256)(_parquet)
