@@ -30,13 +30,16 @@ def with_call_spans(launches: pl.DataFrame, process: Process, ops: Ints) -> pl.D
         dims_source=pl.when(closer).then(pl.lit("span")).otherwise("dims_source"),
         # Numbered after the ops: kernels of one call share it.
         op_call=pl.when(closer).then(pl.Series(process.ops.height + found)).otherwise("op_call"),
-        **{name: pl.when(closer).then(named[name]).otherwise(pl.col(name)) for name in _NAMED},
+        **{name: pl.when(closer).then(named[name]).otherwise(pl.col(name).cast(pl.String)) for name in _NAMED},
     )
 
 
 def _calls(spans: pl.DataFrame) -> pl.DataFrame:
     """The spans of calls, with what they say in columns of an op's names."""
-    calls = spans.filter(pl.col("name").str.starts_with(CALL_SPAN)).drop(_NAMED, strict=False)
+    calls = spans.filter(pl.col("name").str.starts_with(CALL_SPAN))
+    if not calls.height:
+        return calls
+    calls = calls.drop(_NAMED, strict=False)
     said = [_said(text) for text in calls["name"]]
     return calls.hstack(pl.DataFrame(said, schema=dict.fromkeys(_NAMED, pl.String), orient="row")).drop_nulls("op")
 

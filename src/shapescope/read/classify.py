@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import NamedTuple
+
 import polars as pl
 
 from shapescope.read.nesting import THREAD
@@ -12,9 +16,18 @@ from shapescope.read.part import Role
 from shapescope.read.processes import Process
 from shapescope.store.spans import Mark, parse_span
 
+_SEGMENT = {"pid": pl.String, "tid": pl.String, "ts": pl.Int64, "dur": pl.Int64, "closed": pl.Boolean}
 _LAUNCH = r"Launch"
 _NOT_A_KERNEL = r"Graph|HostFunc"
 _COPY = r"(?i)memcpy\w*Async|memset\w*Async"
+
+
+class _Mark(NamedTuple):
+    """A call that begins or ends a stream capture."""
+
+    ts: int
+    end: int
+    begins: bool
 
 
 def graph_launches(calls: pl.DataFrame) -> pl.DataFrame:
@@ -73,6 +86,8 @@ def roles(process: Process, replayed: pl.DataFrame, *, is_capture: bool) -> tupl
 def marked(spans: pl.DataFrame, mark: Mark) -> pl.DataFrame:
     """The recorder's own spans of one kind, in time order."""
     mine = spans.filter(pl.col("name").str.starts_with(f"shapescope.{mark} "))
+    if not mine.height:
+        return mine
     parsed = [parse_span(name) is not None for name in mine["name"]]
     return mine.filter(pl.Series(parsed, dtype=pl.Boolean)).sort("ts", maintain_order=True)
 
@@ -88,26 +103,30 @@ def _marked_segments(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _stream_captures(calls: pl.DataFrame) -> pl.DataFrame:
     """Pair begins with ends on each thread; a begin whose end is lost closes at the next begin, or with the thread."""
-    marks = calls.filter(pl.col("name").str.contains("Stream(?:Begin|End)Capture")).select(
-        *THREAD, "ts", end=pl.col("ts") + pl.col("dur"), begins=pl.col("name").str.contains("Begin")
-    )
-    last = calls.group_by(THREAD).agg(last=(pl.col("ts") + pl.col("dur")).max())
-    marks = marks.sort("ts", maintain_order=True).join(last, on=THREAD, how="left", maintain_order="left")
-    step = pl.when("begins").then(1).otherwise(-1)
-    balanced = (step.sum() == 0).over(THREAD) & (step.cum_sum().min() >= 0).over(THREAD)
+    marks = calls.filter(pl.col("name").str.contains("Stream(?:Begin|End)Capture")).sort("ts", maintain_order=True)
+    threads: dict[tuple[str | None, str | None], list[_Mark]] = {}
+    for pid, tid, name, ts, dur in marks.select(*THREAD, "name", "ts", "dur").iter_rows():
+        threads.setdefault((pid, tid), []).append(_Mark(ts, ts + dur, "Begin" in name))
+    rows = [
+        (*thread, *row) for thread, of_thread in threads.items() for row in _paired(of_thread, _last(calls, *thread))
+    ]
+    return pl.DataFrame(rows, schema=_SEGMENT, orient="row")
+
+
+def _last(calls: pl.DataFrame, pid: str | None, tid: str | None) -> int:
+    """When the last call of a thread returns."""
+    mine = calls.filter(pl.col("pid").eq_missing(pl.lit(pid)) & pl.col("tid").eq_missing(pl.lit(tid)))
+    return int((mine["ts"] + mine["dur"]).max())  # type: ignore[arg-type]
+
+
+def _paired(marks: list[_Mark], last: int) -> Iterator[tuple[int, int, bool]]:
+    """Start, duration and whether the end is there, of each outermost stretch of one thread."""
+    depths = list(accumulate(1 if mark.begins else -1 for mark in marks))
     # Where no begin or end is lost, captures of two streams may nest: the outer one counts.
-    depth = pl.when(balanced).then(step.cum_sum().over(THREAD)).otherwise(pl.when("begins").then(1).otherwise(0))
-    opens = pl.col("begins") & (pl.col("depth") == 1)
-    marks = marks.with_columns(depth=depth).filter(opens | (~pl.col("begins") & (pl.col("depth") == 0)))
-    until = pl.col("ts").shift(-1).over(THREAD)
-    closed = (~pl.col("begins")).shift(-1).over(THREAD).fill_null(value=False)
-    return (
-        marks.with_columns(until=pl.coalesce(until, "last"), closed=closed)
-        .filter("begins")
-        .select(
-            *THREAD,
-            pl.col("end").alias("ts"),
-            dur=(pl.col("until") - pl.col("end")).clip(lower_bound=0),
-            closed="closed",
-        )
-    )
+    if depths[-1] != 0 or min(depths) < 0:
+        depths = [int(mark.begins) for mark in marks]
+    outer = [mark for mark, depth in zip(marks, depths, strict=True) if depth == mark.begins]
+    for mark, following in zip(outer, [*outer[1:], None], strict=True):
+        if mark.begins:
+            until = last if following is None else following.ts
+            yield mark.end, max(0, until - mark.end), following is not None and not following.begins

@@ -5,6 +5,7 @@ What travels between workers are paths and parts (small tables), never the event
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from shapescope.read.file import read_file
 from shapescope.read.part import Part
 from shapescope.read.workers import Where, Workers
 
+_POLARS_THREADS = "POLARS_MAX_THREADS"
 # Starting a process costs about as much as reading this many bytes of gzip in one that runs.
 _WORTH_PROCESSES_BYTES = 64 << 20
 
@@ -90,7 +92,8 @@ def _backend(where: Where, size: int) -> Iterator[str]:
     """The name of a backend of joblib. A cluster is the one that RAY_ADDRESS or DASK_SCHEDULER_ADDRESS names, else one on
     this machine."""
     if where is Where.LOCAL:
-        yield "loky" if size > _WORTH_PROCESSES_BYTES else "threading"
+        with _one_thread_each():
+            yield "loky" if size > _WORTH_PROCESSES_BYTES else "threading"
         return
     try:
         if where is Where.RAY:
@@ -105,6 +108,18 @@ def _backend(where: Where, size: int) -> Iterator[str]:
     else:
         with Client():
             yield "dask"
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers that start meanwhile have one polars thread: with a process a core, more of them only wake each other up."""
+    before = os.environ.get(_POLARS_THREADS)
+    os.environ.setdefault(_POLARS_THREADS, "1")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_POLARS_THREADS]
 
 
 def _size(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeAlias
 
 import polars as pl
@@ -69,7 +70,13 @@ STREAM: Schema = {
 
 
 def empty(schema: Schema) -> pl.DataFrame:
-    return pl.DataFrame(schema=schema)
+    """A frame without rows, always the same one: nearly every table of nearly every file is empty."""
+    return _empty(tuple(schema.items()))
+
+
+@cache
+def _empty(columns: tuple[tuple[str, pl.DataType | type[pl.DataType]], ...]) -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(columns))
 
 
 def shaped(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

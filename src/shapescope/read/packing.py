@@ -31,15 +31,18 @@ _SMALL_BYTES = 1 << 13
 def packed(record: object) -> bytes:
     """A record of dataclasses, plain values and frames."""
     frames: dict[bytes, int] = {}
+    known: dict[int, int] = {}
 
     def reference(value: Any) -> Any:
         import polars as pl
 
         if not isinstance(value, pl.DataFrame):
             return str(value)
-        content = io.BytesIO()
-        value.write_parquet(content, compression="zstd", compression_level=1)
-        return frames.setdefault(content.getvalue(), len(frames))
+        if id(value) not in known:
+            content = io.BytesIO()
+            value.write_parquet(content, compression="zstd", compression_level=1)
+            known[id(value)] = frames.setdefault(content.getvalue(), len(frames))
+        return known[id(value)]
 
     plain = msgspec.to_builtins(record, enc_hook=reference)
     whole = io.BytesIO()

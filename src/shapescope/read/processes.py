@@ -7,6 +7,7 @@ correlation ids of one rank mean nothing for another: so all further reading is 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,10 +28,11 @@ DEVICE = {
     "gpu_memset": "memset",
     "Memset": "memset",
 }
-_TEXT = (
-    "cat", "name", "pid", "tid", "stream", "grid", "block", "dims", "types", "strides", "concrete_inputs",
-    "kernel", "kind", "bytes", "collective", "arg_name",
-)  # fmt: skip
+# What further reading asks of an event.
+_TEXT = ("cat", "name", "pid", "tid", "stream", "kernel")
+# Looked up at few rows: decoding all of them would cost more.
+_ENCODED = ("grid", "block", "dims", "types", "strides", "concrete_inputs")
+_NUMBERS = ("ts", "dur", "external_id", "correlation", "device", "graph_node_id")
 _RANK = re.compile(r"\brank[\s_:=#-]*(\d+)", re.IGNORECASE)
 # Above this many pairs of a process and a device the correlation ids of each pair are no longer compared.
 _COMPARED_PAIRS = 4096
@@ -68,17 +70,16 @@ class Process:
 
 def processes(trace: Trace) -> list[Process]:
     """The processes of one trace, in order of appearance; always at least one."""
-    events = trace.events.with_columns(pl.col(name).cast(pl.String) for name in _TEXT if name in trace.events.columns)
-    complete = events.filter(pl.col("ph").cast(pl.String) == "X")
-    host = complete.filter(pl.col("ts").is_not_null() & pl.col("name").is_not_null())
-    host = host.with_columns(pl.col("dur").fill_null(0).clip(lower_bound=0))
+    complete = trace.events.select("ph", *_NUMBERS, *_TEXT, *_ENCODED).filter(pl.col("ph") == "X")
+    told = complete.filter(pl.col("ts").is_not_null() & pl.col("name").is_not_null())
+    host = told.with_columns(pl.col("dur").fill_null(0).clip(lower_bound=0))
     calls, ops, spans, frames = (_of(host, categories) for categories in (CALLS, OPS, SPANS, FRAMES))
     device = _device(complete)
     pids = pl.concat([calls["pid"], ops["pid"]]).unique(maintain_order=True).drop_nulls().to_list()
     if len(pids) < 2:
         return [Process(pids[0] if pids else None, calls, ops, spans, frames, device)]
     owners = _owners(calls, device, pids)
-    labels = _label_ranks(events)
+    labels = _label_ranks(trace.events)
     return [
         Process(
             pid,
@@ -95,13 +96,14 @@ def processes(trace: Trace) -> list[Process]:
     ]
 
 
-def _of(events: pl.DataFrame, categories: tuple[str, ...]) -> pl.DataFrame:
-    return events.filter(pl.col("cat").is_in(categories))
+def _of(events: pl.DataFrame, categories: Iterable[str]) -> pl.DataFrame:
+    """Events of some categories, the text that is looked into decoded."""
+    return events.filter(pl.col("cat").is_in(list(categories))).with_columns(pl.col(_TEXT).cast(pl.String))
 
 
 def _device(complete: pl.DataFrame) -> pl.DataFrame:
     return (
-        complete.filter(pl.col("cat").is_in(list(DEVICE)))
+        _of(complete, DEVICE)
         .with_columns(work=pl.col("cat").replace_strict(DEVICE, return_dtype=pl.String), stream=stream_number("stream"))
         .with_columns(stream=pl.coalesce("stream", pl.col("tid").str.to_integer(strict=False)))
     )
@@ -116,9 +118,7 @@ def stream_number(column: str) -> pl.Expr:
 
 def _label_ranks(events: pl.DataFrame) -> dict[str | None, int]:
     """Ranks that `process_name` and `process_labels` give, by process id."""
-    labels = events.filter(
-        (pl.col("ph").cast(pl.String) == "M") & pl.col("name").is_in(["process_name", "process_labels"])
-    )
+    labels = events.filter((pl.col("ph") == "M") & pl.col("name").is_in(["process_name", "process_labels"]))
     found = {pid: _RANK.search(text or "") for pid, text in labels.select("pid", "arg_name").iter_rows()}
     return {pid: int(match[1]) for pid, match in found.items() if match}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -186,6 +187,7 @@ def launch_rows(events: pl.DataFrame) -> pl.DataFrame:
     return shaped(rows, LAUNCH)
 
 
+@lru_cache(maxsize=4096)
 def compact_json(text: str | None) -> str | None:
     """One spelling for one value: `[[32,4096],[]]`. What is not JSON stays as it is."""
     if text is None:
@@ -216,11 +218,9 @@ def _by_value(frame: pl.DataFrame, columns: list[str], convert: Callable[..., st
     present = [name for name in columns if name in frame.columns]
     if present != columns:
         return pl.Series(columns[-1], [None] * frame.height, dtype=pl.String)
-    distinct = frame.select(columns).unique()
-    converted = pl.Series("converted", [convert(*row) for row in distinct.iter_rows()], dtype=pl.String)
-    return frame.select(columns).join(
-        distinct.with_columns(converted), on=columns, how="left", nulls_equal=True, maintain_order="left"
-    )["converted"]
+    rows = list(zip(*(frame[name].to_list() for name in columns), strict=True))
+    converted = {row: convert(*row) for row in set(rows)}
+    return pl.Series(columns[-1], [converted[row] for row in rows], dtype=pl.String)
 
 
 def _work_name(column: str) -> pl.Expr:
@@ -231,4 +231,4 @@ def _work_name(column: str) -> pl.Expr:
 def picked(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
     """The values at these rows, null where a row is -1."""
     index = pl.Series(rows, dtype=pl.Int64)
-    return column.gather(index.set(index < 0, None))
+    return column.gather(index.set(index < 0, None) if (rows < 0).any() else index)
