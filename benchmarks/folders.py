@@ -2,11 +2,11 @@
 
 python benchmarks/folders.py TRACE [--files 400] [--pairs 24] [--jobs 2] [--rounds 3] [--json]
 
-The folder holds copies of the trace under names of their own, in a temporary place. Whole commands are timed, start-up
+The folder holds copies of the trace under names of their own, in a temporary place. Commands are timed whole, start-up
 included: wall time, and CPU seconds of all their processes. One worker and several take turns on a folder of `--pairs`
-files without the cache, and between them as many busy loops that share nothing, one by one and side by side: what several
-workers can gain on this machine at all. The folder of `--files` is ingested once into an empty cache, then `shapes` reads it
-from there.
+files without the cache: threads of this process that turn the files into columns, then the whole command. Between them as
+many busy loops that share nothing, one by one and side by side: what several workers can gain on this machine at all. The
+folder of `--files` is ingested once into an empty cache, then `shapes` reads it from there.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+
+from shapescope.read.chrome import decode
 
 BUSY = [sys.executable, "-S", "-c", "sum(range(60_000_000))"]
 COMMAND = [sys.executable, "-c", "from shapescope.cli import main; main()"]
@@ -37,13 +40,16 @@ def main() -> None:
         whole = copies(arguments.trace, place / "whole", arguments.files)
         workers: dict[int, list[tuple[float, float]]] = {1: [], arguments.jobs: []}
         loops: dict[int, list[tuple[float, float]]] = {1: [], arguments.jobs: []}
+        threads: dict[int, list[tuple[float, float]]] = {1: [], arguments.jobs: []}
         for _ in range(arguments.rounds):
             for jobs, samples in workers.items():
+                threads[jobs].append(decoded(pairs, jobs))
                 samples.append(timed(["ingest", str(pairs), "-j", str(jobs), "--no-cache", "-q"], place))
                 loops[jobs].append(busy(arguments.jobs, side_by_side=jobs > 1))
         cold = timed(["ingest", str(whole), "-j", str(arguments.jobs), "-q"], place)
         cached = [timed(["shapes", str(whole), "-q"], place) for _ in range(arguments.rounds + 1)][1:]
-    rows = [row(f"{arguments.pairs} files, {jobs} workers", samples) for jobs, samples in workers.items()]
+    rows = [row(f"{arguments.pairs} files to columns, {jobs} threads", samples) for jobs, samples in threads.items()]
+    rows += [row(f"{arguments.pairs} files, {jobs} workers", samples) for jobs, samples in workers.items()]
     rows += [
         row(f"{arguments.jobs} busy loops, {'side by side' if jobs > 1 else 'one by one'}", of)
         for jobs, of in loops.items()
@@ -58,6 +64,15 @@ def copies(trace: Path, folder: Path, count: int) -> Path:
     for number in range(1, count + 1):
         shutil.copyfile(trace, folder / f"bs_{number}_rank0.json.gz")
     return folder
+
+
+def decoded(folder: Path, threads: int) -> tuple[float, float]:
+    """Wall and CPU seconds until all events of all files are columns."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(lambda file: len(decode(file, python="all")), folder.iterdir()):
+            pass
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def timed(arguments: Sequence[str], place: Path) -> tuple[float, float]:

@@ -236,9 +236,8 @@ def _lists(name: str, values: tuple[Any, ...]) -> pl.Series | None:
         texts = [None if value is _ABSENT else str(value, "utf-8") for value in values]
     except UnicodeDecodeError:
         return None
-    if any(text is not None and text[0] != "[" for text in texts):
-        return None
-    return pl.Series(name, texts, pl.String).cast(pl.Categorical)
+    series = pl.Series(name, texts, pl.String)
+    return series.cast(pl.Categorical) if series.str.starts_with("[").all() else None
 
 
 def _times(name: str, raw: tuple[Any, ...], values: Values) -> pl.Series:

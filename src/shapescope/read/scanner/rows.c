@@ -55,7 +55,7 @@ static uint32_t text_number(Rows *rows, const Row *row, int column) {
     uint32_t number;
     if (LIKELY(spelling != STRING_WITH_ESCAPES && rows->latest[column].size == size)
         && rows->latest[column].is_string == is_string
-        && !memcmp(rows->texts.bytes + rows->texts.offsets[rows->latest[column].number], value, size))
+        && same_bytes(rows->texts.bytes + rows->texts.offsets[rows->latest[column].number], value, size))
         return rows->latest[column].number;
     number = texts_add(&rows->texts, value, size, spelling, &repaired);
     rows->lost_values += repaired;

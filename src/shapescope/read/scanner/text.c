@@ -113,7 +113,7 @@ static int any_control_byte(const uint8_t *p, size_t size) {
 static uint32_t insert(Texts *texts, const uint8_t *p, size_t size, uint64_t hash, size_t slot) {
     size_t end = (size_t)texts->offsets[texts->count];
     if (texts->count >= NO_TEXT - 2 || size > SIZE_MAX / 16) return NO_TEXT;
-    if (grow(&texts->bytes, &texts->bytes_size, end + size, 1)) return NO_TEXT;
+    if (grow(&texts->bytes, &texts->bytes_size, end + size + READABLE_BEHIND, 1)) return NO_TEXT;
     if (grow(&texts->offsets, &texts->offsets_size, texts->count + 2, sizeof *texts->offsets)) return NO_TEXT;
     if (grow(&texts->has_control, &texts->has_control_size, texts->count + 1, 1)) return NO_TEXT;
     texts->has_control[texts->count] = (uint8_t)any_control_byte(p, size);
