@@ -2,10 +2,11 @@
 
 A round loads a model and forks into five servers: one that never imports the recorder, one that imports it and leaves it
 off, one that records its start-up with light details, one with full details, and one that never imports the recorder but
-captures under torch's own profiler with full details, as the floor. All serve the same requests --passes times, a
-step of each in turn and in random order, so that they share the model's memory and whatever else the machine does: two
-processes by themselves differ by more than any effect. Ratios of CPU time are taken step by step and pass by pass; the
-interval is a bootstrap over rounds. A profile hook counts Python calls into the recorder while serving.
+captures each shape under torch's own profiler with full details: what no recorder can do better than. All serve the same
+requests --passes times, a step of each in turn and in random order, so that they share the model's memory and whatever else
+the machine does: two processes by themselves differ by more than any effect. Ratios of CPU time are taken step by step and
+pass by pass, to the server that never imported the recorder and to torch's; the interval is a bootstrap over rounds. A
+profile hook counts Python calls into the recorder while serving.
 
     python benchmarks/serving.py --rounds 15
 """
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shapescope.engines.decode.engine import DecodeEngine, Request
     from shapescope.engines.decode.scheduler import Scheduler
+    from shapescope.model import GraphKey
 
 VARIANTS = ("absent", "off", "light", "full", "torch")
 SIZES = [1, 2, 4, 8, 16]
@@ -76,7 +78,11 @@ def one_round(passes: int) -> dict[str, dict[str, float]]:
     calls = {variant: asked(pipe, "calls") for variant, pipe in servers.items()}
     served = [one_pass(servers) for _ in range(passes)]
     tokens = asked(servers["absent"], "tokens")
-    return {variant: figures(variant, served, tokens) | {"recorder_calls": calls[variant]} for variant in VARIANTS}
+    return {
+        variant: figures(served, variant, tokens)
+        | {"to_torch": throughput(served, variant, "torch"), "recorder_calls": calls[variant]}
+        for variant in VARIANTS
+    }
 
 
 def one_pass(servers: Mapping[str, Connection]) -> dict[str, list[float]]:
@@ -101,15 +107,20 @@ def asked(server: Connection, what: str) -> Any:
     return server.recv()
 
 
-def figures(variant: str, served: list[dict[str, list[float]]], tokens: float) -> dict[str, float]:
+def figures(served: list[dict[str, list[float]]], variant: str, tokens: float) -> dict[str, float]:
     """Time and throughput of the typical pass, and their ratios to those of a process that never imported the recorder."""
     slower = [mine / other for steps in served for mine, other in zip(steps[variant], steps["absent"], strict=True)]
     return {
         "tokens_per_second": tokens / statistics.median(sum(steps[variant]) for steps in served),
         "ms_per_output_token": 1e3 * statistics.median(step for steps in served for step in steps[variant]),
-        "throughput": statistics.median(sum(steps["absent"]) / sum(steps[variant]) for steps in served),
+        "throughput": throughput(served, variant, "absent"),
         "time_per_token": statistics.median(slower),
     }
+
+
+def throughput(served: list[dict[str, list[float]]], variant: str, other: str) -> float:
+    """That of one variant to that of another."""
+    return statistics.median(sum(steps[other]) / sum(steps[variant]) for steps in served)
 
 
 def server(variant: str, model: object, pipe: Connection) -> None:
@@ -121,8 +132,9 @@ def server(variant: str, model: object, pipe: Connection) -> None:
         engine = DecodeEngine(model, SIZES, max_length=128)
         if variant in ("off", "light", "full"):
             record(engine, variant, folder)
-        with torch_alone() if variant == "torch" else nullcontext():
-            engine.capture()
+        if variant == "torch":
+            engine.runner.backend.observe(TorchAlone(folder))
+        engine.capture()
         if any(name.startswith("shapescope.record") for name in sys.modules) == (variant in ("absent", "torch")):
             raise SystemExit(f"{variant}: the recorder is imported, or it is not")
         scheduler = Scheduler(engine)
@@ -143,13 +155,28 @@ def server(variant: str, model: object, pipe: Connection) -> None:
                     pipe.send(sum(len(request.output) for request in requests))
 
 
-@contextmanager
-def torch_alone() -> Iterator[None]:
-    from torch.profiler import ProfilerActivity, profile
+class TorchAlone:
+    """Torch's own profiler around each capture, and its trace on disk."""
 
-    details = {"record_shapes": True, "profile_memory": True, "with_stack": True, "with_modules": True}
-    with profile(activities=[ProfilerActivity.CPU], **details):
-        yield
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def capture(self, key: GraphKey) -> Iterator[None]:
+        from torch.profiler import ProfilerActivity, profile
+
+        details = {"record_shapes": True, "profile_memory": True, "with_stack": True, "with_modules": True}
+        with profile(activities=[ProfilerActivity.CPU], **details) as profiler:
+            yield
+        profiler.export_chrome_trace(f"{self._folder}/{key.shape.size}.json")
+
+    def runner(self, *_: object) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    warmup = segment = runner
+
+    def captured(self, *_: object) -> None:
+        """Nothing to note."""
 
 
 def record(engine: DecodeEngine, variant: str, folder: str) -> None:
@@ -196,24 +223,26 @@ def report(rounds: list[dict[str, dict[str, float]]], passes: int) -> None:
         f"{len(rounds)} rounds of {passes} passes, {REQUESTS} requests; CPU time of the serving process; ratios to a"
         " process that never imported the recorder"
     )
-    print("variant   tokens/s   ratio     95% interval  ms/token   ratio     95% interval  calls")
+    print(
+        "variant   tokens/s  to absent  95% interval    to torch  95% interval    ms/token  to absent  95% interval    calls"
+    )
     for name in VARIANTS:
-        cells = []
-        for figure, ratio in (("tokens_per_second", "throughput"), ("ms_per_output_token", "time_per_token")):
-            ratios = [one[name][ratio] for one in rounds]
-            low, high = interval(ratios)
-            cells.append(
-                f"{statistics.median(one[name][figure] for one in rounds):9.2f} {statistics.median(ratios):7.3f}"
-                f"   [{low:.3f}, {high:.3f}]"
-            )
-        print(f"{name:8} {' '.join(cells)} {max(one[name]['recorder_calls'] for one in rounds):6.0f}")
+        rate, wait = (
+            statistics.median(one[name][figure] for one in rounds)
+            for figure in ("tokens_per_second", "ms_per_output_token")
+        )
+        to_absent, to_torch, slower = (
+            interval([one[name][ratio] for one in rounds]) for ratio in ("throughput", "to_torch", "time_per_token")
+        )
+        calls = max(one[name]["recorder_calls"] for one in rounds)
+        print(f"{name:8} {rate:9.2f} {to_absent} {to_torch} {wait:9.2f} {slower} {calls:6.0f}")
 
 
-def interval(ratios: list[float]) -> tuple[float, float]:
-    """95% bootstrap interval of the median ratio."""
+def interval(ratios: list[float]) -> str:
+    """The median ratio, and its 95% bootstrap interval."""
     source = random.Random(0)
     medians = sorted(statistics.median(source.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[50], medians[1949]
+    return f"{statistics.median(ratios):10.3f} [{medians[50]:.3f}, {medians[1949]:.3f}]"
 
 
 if __name__ == "__main__":

@@ -34,25 +34,32 @@ def with_flags(kernels: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         & ((pl.col("ts") - pl.col("ts").median()).abs() < _FARTHEST_NS)
     )
     rows = kernels.with_row_index("order_given").with_columns(sane=sane.fill_null(value=False))
-    good = rows.filter("sane").sort(*by, "ts", "order_given").with_columns(end=pl.col("ts") + pl.col("dur"))
-    next_start = pl.col("ts").shift(-1).over(by)
+    overlong = _overlong(rows.filter("sane"), by)
+    rows = rows.join(overlong, on="order_given", how="left", maintain_order="left")
+    valid = pl.when("sane").then(pl.coalesce("until_next", "dur"))
+    flag = (
+        pl.when(~pl.col("sane"))
+        .then(pl.lit(INVALID))
+        .when(pl.col("until_next").is_not_null())
+        .then(pl.lit(IMPLAUSIBLE))
+    )
+    return rows.with_columns(flag=flag, time_ns=valid).drop("order_given", "sane", "until_next")
+
+
+def _overlong(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """The rows of an implausible duration by `order_given`, each with the time until the next kernel starts."""
+    if rows.height <= _CONTAINED:  # none can contain so many
+        return pl.DataFrame(schema={"order_given": rows.schema["order_given"], "until_next": pl.Int64})
+    ordered = rows.sort(*by, "ts", "order_given").with_columns(end=pl.col("ts") + pl.col("dur"))
     last_contained = pl.col("ts").shift(-_CONTAINED).over(by)
     contained_end = pl.col("end").reverse().rolling_max(_CONTAINED).reverse().shift(-1).over(by)
-    bounded = next_start - pl.col("ts")
-    implausible = (
-        (last_contained < pl.col("end"))
-        & (contained_end <= pl.col("end"))
-        & (pl.col("dur") >= _TIMES_TOO_LONG * bounded)
-        & ~pl.col("kernel").str.contains(_MAY_OVERLAP).fill_null(value=False)
-    ).fill_null(value=False)
-    good = good.with_columns(implausible=implausible, bounded=bounded).select("order_given", "implausible", "bounded")
-    flag = pl.when(~pl.col("sane")).then(pl.lit(INVALID)).when("implausible").then(pl.lit(IMPLAUSIBLE)).otherwise(None)
-    time = pl.when(~pl.col("sane")).then(None).when("implausible").then("bounded").otherwise("dur")
-    return (
-        rows.join(good, on="order_given", how="left", maintain_order="left")
-        .with_columns(flag=flag, time_ns=time)
-        .drop("order_given", "sane", "implausible", "bounded")
+    timed = ordered.with_columns(
+        until_next=pl.col("ts").shift(-1).over(by) - pl.col("ts"),
+        contains=(last_contained < pl.col("end")) & (contained_end <= pl.col("end")),
     )
+    may_overlap = pl.col("kernel").str.contains(_MAY_OVERLAP).fill_null(value=False)
+    too_long = pl.col("dur") >= _TIMES_TOO_LONG * pl.col("until_next")
+    return timed.filter(pl.col("contains") & too_long & ~may_overlap).select("order_given", "until_next")
 
 
 def summed(kernels: pl.DataFrame, by: list[str]) -> pl.DataFrame:
