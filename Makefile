@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Real captures, where they lie beside the checkout.
 CAPTURES := $(wildcard ../shared/traces/*_mi300x_*)
 
-.PHONY: demo test test-all test-cluster test-sglang test-vllm test-browser page page-check chromium lint fuzz clean
+.PHONY: demo test test-all test-cluster test-sglang test-vllm test-sanitized test-browser page page-check chromium lint fuzz clean
 
 demo: $(STAMP)
 	$(VENV)/bin/shapescope demo -o shapescope-runs
@@ -50,6 +50,9 @@ test-sglang: .venv-sglang/.installed
 test-vllm:
 	tests/engines/vllm/install.sh
 	.venv-vllm/bin/python -m pytest tests/engines/vllm -m engines
+
+test-sanitized: $(STAMP)
+	tests/sanitized.sh -n 2
 
 fuzz:
 	tests/fuzz/run.sh

@@ -1,12 +1,13 @@
-"""How fast a trace becomes columns, and how much memory that takes: shapescope against json, orjson and HTA.
+"""How fast a trace becomes columns, and a table of what ran with which dims; and how much memory that takes.
 
-python benchmarks/reading.py TRACE.. [--rounds 5] [--hta PYTHON] [--json]
+python benchmarks/reading.py TRACE.. [--rounds 5] [--hta PYTHON] [--tracelens CHECKOUT] [--json]
 python benchmarks/reading.py --generate 17,60,300,1100 --folder DIR      traces of that many MB of JSON
 
 All contenders run on all files in one interleaved run, each time in a process of its own, warm: a first load counts for its
 memory (the peak added over what the process held before), the next ones for the time (CPU seconds of the whole process;
 medians, also over the rounds). json and orjson fill the same columns as shapescope with a Python loop.
-HolisticTraceAnalysis 0.5.0 needs an interpreter of its own (pandas < 3): `--hta VENV/bin/python`.
+HolisticTraceAnalysis 0.5.0 needs an interpreter of its own (pandas < 3): `--hta VENV/bin/python`. The table, an op with its
+dims a row, is also that of TraceLens where a checkout of it is given; it runs in the interpreter of `--hta`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-CONTENDERS = ("json", "orjson", "fallback", "compiled", "fallback-modules", "compiled-modules")
+CONTENDERS = ("json", "orjson", "fallback", "compiled", "fallback-modules", "compiled-modules", "table")
 WARM_LOADS = 3
 LONG_S = 5  # so long a load does not care whether it is the first
 
@@ -38,18 +40,20 @@ def main() -> None:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         sizes = [int(size) for size in arguments.generate.split(",")]
         files += [generate(arguments.folder / f"generated_{size}mb.json.gz", size) for size in sizes]
-    results = run(files, arguments.rounds, arguments.hta, arguments.contenders.split(","))
+    others = {"hta": arguments.hta} if arguments.hta else {}
+    if arguments.tracelens:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), arguments.tracelens]))
+        others["tracelens"] = arguments.hta or sys.executable
+    results = run(files, arguments.rounds, dict.fromkeys(arguments.contenders.split(","), sys.executable) | others)
     print(json.dumps(results, indent=1) if arguments.json else table(results))
 
 
-def run(files: list[Path], rounds: int, hta: str | None, contenders: list[str]) -> list[dict[str, Any]]:
-    """Interleaved: each round measures every contender on every file once."""
-    chosen = [*contenders, *(["hta"] if hta else [])]
+def run(files: list[Path], rounds: int, contenders: dict[str, str]) -> list[dict[str, Any]]:
+    """Interleaved: each round measures every contender, in its interpreter, on every file once."""
     samples: dict[tuple[Path, str], list[dict[str, float]]] = {}
     for _ in range(rounds):
         for path in files:
-            for contender in chosen:
-                python = hta if contender == "hta" and hta else sys.executable
+            for contender, python in contenders.items():
                 command = [python, __file__, "--one", contender, str(path)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode == 0:
@@ -64,7 +68,7 @@ def _summary(path: Path, contender: str, samples: list[dict[str, float]]) -> dic
     return {
         "file": path.name,
         "contender": contender,
-        "events": samples[0]["events"],
+        "rows": samples[0]["rows"],
         "megabytes": samples[0]["megabytes"],
         "cpu_s": statistics.median(times),
         "cpu_s_range": [min(times), max(times)],
@@ -77,14 +81,14 @@ def table(results: list[dict[str, Any]]) -> str:
     """As Markdown, with how many times faster than json and than HTA each is."""
     by = {(row["file"], row["contender"]): row["cpu_s"] for row in results}
     lines = [
-        "| file | MB | contender | events | CPU s | MB/s | x json | x HTA | added MB |",
+        "| file | MB | contender | rows | CPU s | MB/s | x json | x HTA | added MB |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in results:
         faster = [by.get((row["file"], other)) for other in ("json", "hta")]
         ratios = [f"{base / row['cpu_s']:.1f}" if base else "" for base in faster]
         lines.append(
-            f"| {row['file']} | {row['megabytes']:.0f} | {row['contender']} | {row['events']} | {row['cpu_s']:.3f} "
+            f"| {row['file']} | {row['megabytes']:.0f} | {row['contender']} | {row['rows']} | {row['cpu_s']:.3f} "
             f"| {row['megabytes'] / row['cpu_s']:.0f} | {ratios[0]} | {ratios[1]} | {row['added_mb']:.0f} |"
         )
     return "\n".join(lines)
@@ -102,7 +106,7 @@ def measure(contender: str, path: Path) -> dict[str, float]:
         loads = [_loaded(load, path) for _ in range(WARM_LOADS)]
     megabytes = sum(len(block) for block in _blocks(path)) / 1e6
     return {
-        "events": loads[0].events, "megabytes": megabytes, "added_mb": added / 1e6,
+        "rows": loads[0].rows, "megabytes": megabytes, "added_mb": added / 1e6,
         "cpu_s": statistics.median(one.cpu_s for one in loads), "wall_s": statistics.median(one.wall_s for one in loads),
     }  # fmt: skip
 
@@ -110,19 +114,19 @@ def measure(contender: str, path: Path) -> dict[str, float]:
 class Load(NamedTuple):
     """What one load took."""
 
-    events: int
+    rows: int
     cpu_s: float
     wall_s: float
 
 
 def _loaded(load: Callable[[Path], int], path: Path) -> Load:
     cpu, wall = time.process_time(), time.perf_counter()
-    events = load(path)
-    return Load(events, time.process_time() - cpu, time.perf_counter() - wall)
+    rows = load(path)
+    return Load(rows, time.process_time() - cpu, time.perf_counter() - wall)
 
 
 def loader(contender: str) -> Callable[[Path], int]:
-    """The function that loads a trace and says how many events it holds; imports happen here."""
+    """The function that loads a trace and says how many rows it has; imports happen here."""
     if contender == "hta":
         from hta.common.trace import parse_trace_file  # type: ignore[import-not-found]
 
@@ -133,6 +137,15 @@ def loader(contender: str) -> Callable[[Path], int]:
         import orjson
 
         return lambda path: _loop(orjson.loads(gzip.decompress(path.read_bytes())))
+    if contender == "tracelens":
+        from TraceLens import TreePerfAnalyzer  # type: ignore[import-not-found]
+
+        return lambda path: len(_tracelens_table(TreePerfAnalyzer.from_file(str(path))))
+    if contender == "table":
+        from shapescope.analyse.names import name_frame
+        from shapescope.read.run import open_run
+
+        return lambda path: open_run(path, namer=name_frame).kernels("op").height
     from shapescope.read.chrome import decode_with
     from shapescope.read.compiled import CompiledReader
     from shapescope.read.fallback import FallbackReader
@@ -140,6 +153,10 @@ def loader(contender: str) -> Callable[[Path], int]:
     reader = CompiledReader if contender.startswith("compiled") else FallbackReader
     python = "modules" if contender.endswith("modules") else "all"
     return lambda path: decode_with(reader, path, python)[0].events.height
+
+
+def _tracelens_table(analyzer: Any) -> Any:
+    return analyzer.get_df_kernel_launchers_unique_args(analyzer.get_df_kernel_launchers())
 
 
 def _loop(trace: dict[str, Any]) -> int:
@@ -254,6 +271,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
     parser.add_argument("--hta", metavar="PYTHON")
+    parser.add_argument("--tracelens", metavar="CHECKOUT")
     parser.add_argument("--generate", metavar="MB,..")
     parser.add_argument("--folder", type=Path, default=Path("generated"))
     parser.add_argument("--json", action="store_true")

@@ -6,7 +6,7 @@ captures each shape under torch's own profiler with full details: what no record
 requests --passes times, a step of each in turn and in random order, so that they share the model's memory and whatever else
 the machine does: two processes by themselves differ by more than any effect. Ratios of CPU time are taken step by step and
 pass by pass, to the server that never imported the recorder and to torch's; the interval is a bootstrap over rounds. A
-profile hook counts Python calls into the recorder while serving.
+profile hook counts the Python calls of serving: those into the recorder, and all.
 
     python benchmarks/serving.py --rounds 15
 """
@@ -79,8 +79,7 @@ def one_round(passes: int) -> dict[str, dict[str, float]]:
     served = [one_pass(servers) for _ in range(passes)]
     tokens = asked(servers["absent"], "tokens")
     return {
-        variant: figures(served, variant, tokens)
-        | {"to_torch": throughput(served, variant, "torch"), "recorder_calls": calls[variant]}
+        variant: figures(served, variant, tokens) | {"to_torch": throughput(served, variant, "torch"), **calls[variant]}
         for variant in VARIANTS
     }
 
@@ -142,7 +141,7 @@ def server(variant: str, model: object, pipe: Connection) -> None:
         while True:
             match pipe.recv():
                 case "calls":
-                    pipe.send(calls_into_the_recorder(scheduler))
+                    pipe.send(counted_calls(scheduler))
                 case "submit":
                     requests = some_requests()
                     scheduler.submit(requests)
@@ -201,13 +200,14 @@ def some_requests() -> list[Request]:
     ]
 
 
-def calls_into_the_recorder(scheduler: Scheduler) -> int:
+def counted_calls(scheduler: Scheduler) -> dict[str, int]:
     """Serve a few requests more under a profile hook."""
-    called = 0
+    counts = {"recorder_calls": 0, "calls": 0}
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        nonlocal called
-        called += event == "call" and str(frame.f_globals.get("__name__", "")).startswith("shapescope.record")
+        if event == "call":
+            counts["calls"] += 1
+            counts["recorder_calls"] += str(frame.f_globals.get("__name__", "")).startswith("shapescope.record")
 
     scheduler.submit(some_requests()[:4])
     sys.setprofile(note)
@@ -215,7 +215,7 @@ def calls_into_the_recorder(scheduler: Scheduler) -> int:
         scheduler.run()
     finally:
         sys.setprofile(None)
-    return called
+    return counts
 
 
 def report(rounds: list[dict[str, dict[str, float]]], passes: int) -> None:
@@ -223,9 +223,8 @@ def report(rounds: list[dict[str, dict[str, float]]], passes: int) -> None:
         f"{len(rounds)} rounds of {passes} passes, {REQUESTS} requests; CPU time of the serving process; ratios to a"
         " process that never imported the recorder"
     )
-    print(
-        "variant   tokens/s  to absent  95% interval    to torch  95% interval    ms/token  to absent  95% interval    calls"
-    )
+    ratio = "  95% interval  "
+    print(f"variant   tokens/s  to absent{ratio}  to torch{ratio}  ms/token to absent{ratio}  recorder   calls")
     for name in VARIANTS:
         rate, wait = (
             statistics.median(one[name][figure] for one in rounds)
@@ -234,8 +233,8 @@ def report(rounds: list[dict[str, dict[str, float]]], passes: int) -> None:
         to_absent, to_torch, slower = (
             interval([one[name][ratio] for one in rounds]) for ratio in ("throughput", "to_torch", "time_per_token")
         )
-        calls = max(one[name]["recorder_calls"] for one in rounds)
-        print(f"{name:8} {rate:9.2f} {to_absent} {to_torch} {wait:9.2f} {slower} {calls:6.0f}")
+        into, calls = (max(one[name][count] for one in rounds) for count in ("recorder_calls", "calls"))
+        print(f"{name:8} {rate:9.2f} {to_absent} {to_torch} {wait:9.2f} {slower} {into:10.0f} {calls:7.0f}")
 
 
 def interval(ratios: list[float]) -> str:
