@@ -14,6 +14,7 @@ profile hook counts the Python calls of serving: those into the recorder, and al
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -136,6 +137,7 @@ def server(variant: str, model: object, pipe: Connection) -> None:
         engine.capture()
         if any(name.startswith("shapescope.record") for name in sys.modules) == (variant in ("absent", "torch")):
             raise SystemExit(f"{variant}: the recorder is imported, or it is not")
+        gc.collect()  # writes to every object's page: no server goes on sharing them with the process that it was forked from
         scheduler = Scheduler(engine)
         requests: list[Request] = []
         while True:

@@ -94,8 +94,8 @@ def answer(table: str, run: Path, *, cache: bool, **options: object) -> Result:
     def made() -> Result:
         from shapescope.show import tables
 
-        made_of: Result = getattr(tables, table)(opened(run, cache=cache), **options)
-        return made_of
+        result: Result = getattr(tables, table)(opened(run, cache=cache), **options)
+        return result
 
     return kept(run, made, table, options) if cache else made()
 

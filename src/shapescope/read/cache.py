@@ -115,8 +115,11 @@ def stat_words(path: Path) -> str:
 
 def state(path: Path) -> tuple[str, list[tuple[str, str]]]:
     """What changes when a file does of which the run at this path may be made."""
-    files = files_below(path) if path.is_dir() else [path, path.parent / DETAILS_FILE]
-    return str(path), [(file.as_posix(), stat_words(file)) for file in files if file.is_file()]
+    found = []
+    for file in files_below(path) if path.is_dir() else [path, path.parent / DETAILS_FILE]:
+        with contextlib.suppress(OSError):  # gone, or never there
+            found.append((file.as_posix(), stat_words(file)))
+    return str(path), found
 
 
 def entry_name(*words: object, code: Iterable[Path] = ()) -> str:

@@ -18,7 +18,8 @@ from shapescope.read.file import read_file
 from shapescope.read.part import Part
 from shapescope.read.workers import Where, Workers
 
-_POLARS_THREADS = "POLARS_MAX_THREADS"
+# With a process a core, more polars threads only wake each other up.
+_WORKER = {"POLARS_MAX_THREADS": "1"}
 # Starting a process costs about as much as reading this many bytes of gzip in one that runs.
 _WORTH_PROCESSES_BYTES = 64 << 20
 
@@ -92,7 +93,7 @@ def _backend(where: Where, size: int) -> Iterator[str]:
     """The name of a backend of joblib. A cluster is the one that RAY_ADDRESS or DASK_SCHEDULER_ADDRESS names, else one on
     this machine."""
     if where is Where.LOCAL:
-        with _one_thread_each():
+        with _worker_environment():
             yield "loky" if size > _WORTH_PROCESSES_BYTES else "threading"
         return
     try:
@@ -111,15 +112,15 @@ def _backend(where: Where, size: int) -> Iterator[str]:
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers that start meanwhile have one polars thread: with a process a core, more of them only wake each other up."""
-    before = os.environ.get(_POLARS_THREADS)
-    os.environ.setdefault(_POLARS_THREADS, "1")
+def _worker_environment() -> Iterator[None]:
+    """Processes that start meanwhile find these settings, unless the user has chosen others."""
+    added = {name: value for name, value in _WORKER.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_POLARS_THREADS]
+        for name in added:
+            del os.environ[name]
 
 
 def _size(path: Path) -> int:
