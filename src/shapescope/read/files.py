@@ -18,8 +18,7 @@ from shapescope.read.file import read_file
 from shapescope.read.part import Part
 from shapescope.read.workers import Where, Workers
 
-# With a process a core, more polars threads only wake each other up.
-_WORKER = {"POLARS_MAX_THREADS": "1"}
+_POLARS_THREADS = "POLARS_MAX_THREADS"
 # Starting a process costs about as much as reading this many bytes of gzip in one that runs.
 _WORTH_PROCESSES_BYTES = 64 << 20
 
@@ -93,8 +92,11 @@ def _backend(where: Where, size: int) -> Iterator[str]:
     """The name of a backend of joblib. A cluster is the one that RAY_ADDRESS or DASK_SCHEDULER_ADDRESS names, else one on
     this machine."""
     if where is Where.LOCAL:
-        with _worker_environment():
-            yield "loky" if size > _WORTH_PROCESSES_BYTES else "threading"
+        if size <= _WORTH_PROCESSES_BYTES:
+            yield "threading"
+            return
+        with _one_thread_each():
+            yield "loky"
         return
     try:
         if where is Where.RAY:
@@ -112,15 +114,16 @@ def _backend(where: Where, size: int) -> Iterator[str]:
 
 
 @contextmanager
-def _worker_environment() -> Iterator[None]:
-    """Processes that start meanwhile find these settings, unless the user has chosen others."""
-    added = {name: value for name, value in _WORKER.items() if name not in os.environ}
-    os.environ.update(added)
+def _one_thread_each() -> Iterator[None]:
+    """Processes that start meanwhile have one polars thread: with a process a core, more of them only wake each other up."""
+    if _POLARS_THREADS in os.environ:
+        yield
+        return
+    os.environ[_POLARS_THREADS] = "1"
     try:
         yield
     finally:
-        for name in added:
-            del os.environ[name]
+        del os.environ[_POLARS_THREADS]
 
 
 def _size(path: Path) -> int:

@@ -9,7 +9,7 @@ import shapescope
 from shapescope.read.cache import Cache, cache_folder, entry_name, state
 from shapescope.show.result import Result
 
-# Beyond them a result takes longer to read back than to make of the opened run.
+# The cache is bounded, and larger results would soon fill it.
 _MOST_ROWS = 10_000
 
 
