@@ -31,9 +31,17 @@ class Call:
     def again(self) -> None:
         with self.surroundings():
             output = self.operation(*self.args, **self.kwargs)
+        _wait(output)
         for captured, fresh in zip(tree_leaves(self.output), tree_leaves(output), strict=True):
             if isinstance(captured, torch.Tensor) and captured.numel() and captured.data_ptr() != fresh.data_ptr():
                 captured.copy_(fresh)
+
+
+def _wait(output: Any) -> None:
+    """A collective returns before its result is there: while a capture runs, torch's own front end waits for it."""
+    for leaf in tree_leaves(output):
+        if isinstance(leaf, torch.ScriptObject) and hasattr(leaf, "wait"):
+            leaf.wait()
 
 
 @dataclass
