@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from shapescope.read.frames import named
 from shapescope.read.nesting import Ints, innermost
 from shapescope.read.processes import Process
 from shapescope.store.spans import CALL_SPAN, parse_call
@@ -25,18 +26,18 @@ def with_call_spans(launches: pl.DataFrame, process: Process, ops: Ints) -> pl.D
         return launches
     found = innermost(spans, launches)
     closer = pl.Series((found >= 0) & ((ops < 0) | _inside(spans, found, process.ops, ops)))
-    named = spans[np.maximum(found, 0)]
+    around = spans[np.maximum(found, 0)]
     return launches.with_columns(
         dims_source=pl.when(closer).then(pl.lit("span")).otherwise("dims_source"),
         # Numbered after the ops: kernels of one call share it.
         op_call=pl.when(closer).then(pl.Series(process.ops.height + found)).otherwise("op_call"),
-        **{name: pl.when(closer).then(named[name]).otherwise(pl.col(name).cast(pl.String)) for name in _NAMED},
+        **{name: pl.when(closer).then(around[name]).otherwise(pl.col(name).cast(pl.String)) for name in _NAMED},
     )
 
 
 def _calls(spans: pl.DataFrame) -> pl.DataFrame:
     """The spans of calls, with what they say in columns of an op's names."""
-    calls = spans.filter(pl.col("name").str.starts_with(CALL_SPAN))
+    calls = named(spans, lambda name: name.startswith(CALL_SPAN))
     if not calls.height:
         return calls
     calls = calls.drop(_NAMED, strict=False)

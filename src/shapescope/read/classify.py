@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
+from shapescope.read.frames import in_time_order, named
 from shapescope.read.nesting import THREAD
 from shapescope.read.part import Role
 from shapescope.read.processes import Process
 from shapescope.store.spans import Mark, parse_span
 
 _SEGMENT = {"pid": pl.String, "tid": pl.String, "ts": pl.Int64, "dur": pl.Int64, "closed": pl.Boolean}
-_LAUNCH = r"Launch"
-_NOT_A_KERNEL = r"Graph|HostFunc"
-_COPY = r"(?i)memcpy\w*Async|memset\w*Async"
+_STREAM_CAPTURE = re.compile("Stream(?:Begin|End)Capture")
+_NOT_A_KERNEL = re.compile("Graph|HostFunc")
+_ASYNCHRONOUS = re.compile(r"(memcpy|memset)\w*Async", re.IGNORECASE)
 
 
 class _Mark(NamedTuple):
@@ -30,30 +34,33 @@ class _Mark(NamedTuple):
     begins: bool
 
 
-def graph_launches(calls: pl.DataFrame) -> pl.DataFrame:
-    """The calls that launch a captured graph, in time order."""
-    return calls.filter(pl.col("name").str.contains("GraphLaunch")).sort("ts", maintain_order=True)
-
-
 def kernel_launches(calls: pl.DataFrame) -> pl.DataFrame:
     """The calls that put a kernel, a copy or a fill on a stream; with a column `work` that says which.
 
     While a stream is captured nothing runs, so there is no kernel to know a launch by: what carries a kernel's name
     is one, and else the call's own name tells.
     """
-    name = pl.col("name")
-    kernel = pl.col("kernel").is_not_null() | (name.str.contains(_LAUNCH) & ~name.str.contains(_NOT_A_KERNEL))
-    copy = name.str.contains(_COPY)
-    fill = name.str.contains("(?i)memset")
+    names: dict[str | None, list[str]] = defaultdict(list)
+    for name in calls["name"].unique():
+        names[_work(name)].append(name)
+    kernel, fill, copy = (pl.col("name").is_in(names[work]) for work in ("kernel", "memset", "memcpy"))
     work = (
-        pl.when(kernel)
+        pl.when(pl.col("kernel").is_not_null() | kernel)
         .then(pl.lit("kernel"))
-        .when(copy & fill)
+        .when(fill)
         .then(pl.lit("memset"))
         .when(copy)
         .then(pl.lit("memcpy"))
     )
     return calls.with_columns(work=work).filter(pl.col("work").is_not_null())
+
+
+def _work(call: str) -> str | None:
+    """What a call puts on a stream, by its name."""
+    if "Launch" in call and not _NOT_A_KERNEL.search(call):
+        return "kernel"
+    copy = _ASYNCHRONOUS.search(call)
+    return None if copy is None else "memset" if "memset" in call.lower() else "memcpy"
 
 
 def segments(process: Process) -> pl.DataFrame:
@@ -65,7 +72,7 @@ def segments(process: Process) -> pl.DataFrame:
     found = _stream_captures(process.calls)
     if not found.height:
         found = _marked_segments(process.spans)
-    return found.sort("ts", maintain_order=True).with_row_index("segment").cast({"segment": pl.Int64})
+    return in_time_order(found).insert_column(0, pl.Series("segment", np.arange(found.height)))
 
 
 def roles(process: Process, replayed: pl.DataFrame, *, is_capture: bool) -> tuple[Role, ...]:
@@ -75,7 +82,7 @@ def roles(process: Process, replayed: pl.DataFrame, *, is_capture: bool) -> tupl
     pool, is no capture worth the name) or by its recorder's word. `replayed` are the kernels under graph launches.
     """
     found = [Role.CAPTURE] if is_capture else []
-    launched = graph_launches(process.calls).height or marked(process.spans, Mark.REPLAY).height
+    launched = process.graph_launches.height or marked(process.spans, Mark.REPLAY).height
     if replayed.height or (launched and not is_capture):
         found.append(Role.REPLAY)
     if not found:
@@ -85,11 +92,8 @@ def roles(process: Process, replayed: pl.DataFrame, *, is_capture: bool) -> tupl
 
 def marked(spans: pl.DataFrame, mark: Mark) -> pl.DataFrame:
     """The recorder's own spans of one kind, in time order."""
-    mine = spans.filter(pl.col("name").str.starts_with(f"shapescope.{mark} "))
-    if not mine.height:
-        return mine
-    parsed = [parse_span(name) is not None for name in mine["name"]]
-    return mine.filter(pl.Series(parsed, dtype=pl.Boolean)).sort("ts", maintain_order=True)
+    begin = f"shapescope.{mark} "
+    return in_time_order(named(spans, lambda name: name.startswith(begin) and parse_span(name) is not None))
 
 
 def _marked_segments(spans: pl.DataFrame) -> pl.DataFrame:
@@ -103,9 +107,9 @@ def _marked_segments(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _stream_captures(calls: pl.DataFrame) -> pl.DataFrame:
     """Pair begins with ends on each thread; a begin whose end is lost closes at the next begin, or with the thread."""
-    marks = calls.filter(pl.col("name").str.contains("Stream(?:Begin|End)Capture")).sort("ts", maintain_order=True)
+    marks = in_time_order(named(calls, lambda name: _STREAM_CAPTURE.search(name) is not None))
     threads: dict[tuple[str | None, str | None], list[_Mark]] = {}
-    for pid, tid, name, ts, dur in marks.select(*THREAD, "name", "ts", "dur").iter_rows():
+    for pid, tid, name, ts, dur in marks[[*THREAD, "name", "ts", "dur"]].iter_rows():
         threads.setdefault((pid, tid), []).append(_Mark(ts, ts + dur, "Begin" in name))
     rows = [
         (*thread, *row) for thread, of_thread in threads.items() for row in _paired(of_thread, _last(calls, *thread))

@@ -7,15 +7,16 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from shapescope.errors import InputError
 from shapescope.model import Evidence, GraphKey
 from shapescope.read.chrome import decode
-from shapescope.read.classify import graph_launches, roles, segments
+from shapescope.read.classify import roles, segments
 from shapescope.read.columns import Losses, Trace
 from shapescope.read.foreign import name_hint
-from shapescope.read.frames import CAPTURED, LAUNCH, REPLAY, STREAM, empty, shaped
+from shapescope.read.frames import CAPTURED, LAUNCH, REPLAY, STREAM, empty, named, shaped
 from shapescope.read.identity import Label, Window, identity_or_problem
 from shapescope.read.nesting import innermost
 from shapescope.read.part import Part, Role
@@ -50,7 +51,7 @@ def read_file(path: Path, name: str, *, stated: GraphKey | None = None, stacks: 
 
 
 def _read_process(trace: Trace, process: Process, name: str, *, stated: GraphKey | None, stacks: bool) -> Part:
-    device = with_flags(process.device.with_columns(kernel="name"), ["pid", "device", "stream"])
+    device = with_flags(process.device, ["pid", "device", "stream"])
     process = replace(process, device=device)
     identity, damage = identity_or_problem(trace.metadata)
     hint = name_hint(trace.path)
@@ -83,7 +84,7 @@ def _read_process(trace: Trace, process: Process, name: str, *, stated: GraphKey
         profiler_step=_profiler_step(process, captured),
         windows=tuple(found),
         captured=captured,
-        replays=launched.select(list(REPLAY)),
+        replays=launched[list(REPLAY)],
         kernels=kernels,
         # What a capture trace shows of the device is not what it captured.
         eager=empty(LAUNCH) if only_capture else eager_kernels(process, stacks=stacks),
@@ -100,26 +101,29 @@ def _in_windows(launches: pl.DataFrame, found: list[Window]) -> tuple[pl.DataFra
 
     Of windows within one another, as an engine's span around the recorder's own, the inner one holds the launch.
     """
-    if len(found) == 1:
-        inside = launches.with_columns(window=pl.lit(0, pl.Int64))
-    else:
+    around = np.zeros(launches.height, dtype=np.int64)
+    if len(found) > 1:
         bounds = pl.DataFrame(
             [(window.ts, window.dur) for window in found], schema={"ts": pl.Int64, "dur": pl.Int64}, orient="row"
         )
-        inside = launches.with_columns(pl.Series("window", innermost(bounds, launches, by=[])))
-    inside = inside.filter(pl.col("window") >= 0).with_columns(
-        seq=pl.int_range(pl.len(), dtype=pl.Int64).over("window"),
-        segment=(pl.col("segment").rank("dense").over("window") - 1).cast(pl.Int64),
-    )
-    held = set(inside["window"].unique())
+        around = innermost(bounds, launches, by=[])
+    rows = np.flatnonzero(around >= 0)
+    held = set(around[rows].tolist())
     kept = [number for number, window in enumerate(found) if number in held or window.key_source == "metadata"]
-    renumbered = {old: new for new, old in enumerate(kept)}
-    inside = inside.with_columns(window=pl.col("window").replace_strict(renumbered, return_dtype=pl.Int64))
-    return shaped(inside, CAPTURED), [found[number] for number in kept]
+    window = pl.Series("window", np.searchsorted(kept, around[rows]), dtype=pl.Int64)
+    numbered = (
+        launches[rows]
+        .hstack([window])
+        .with_columns(
+            seq=pl.int_range(pl.len(), dtype=pl.Int64).over("window"),
+            segment=(pl.col("segment").rank("dense").over("window") - 1).cast(pl.Int64),
+        )
+    )
+    return numbered[list(CAPTURED)], [found[number] for number in kept]
 
 
 def _profiler_step(process: Process, captured: pl.DataFrame) -> int | None:
-    steps = process.spans.filter(pl.col("name").str.starts_with("ProfilerStep#"))
+    steps = named(process.spans, lambda name: name.startswith("ProfilerStep#"))
     row = innermost(steps, captured.head(1), by=["tid"])
     return int(steps["name"][int(row[0])].partition("#")[2]) if row.size and row[0] >= 0 else None
 
@@ -159,8 +163,8 @@ def _device_problems(process: Process, name: str, launched: pl.DataFrame, kernel
         Problem(Code(flag), f"{count} device events with {flag.replace('-', ' ')}", name)
         for flag, count in flags.iter_rows()
     ]
-    bare = launched.filter(pl.col("correlation").is_not_null())["launch"].n_unique() and not kernels.height
-    if bare and graph_launches(process.calls).height:
+    launched_on_device = launched["correlation"].null_count() < launched.height
+    if launched_on_device and not kernels.height:
         problems.append(
             Problem(
                 Code.KERNELS_MISSING, f"graphs were launched, and the trace holds none of their kernels: {_WHY}", name

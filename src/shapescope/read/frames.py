@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias
 
+import numpy as np
 import polars as pl
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
@@ -77,6 +79,19 @@ def empty(schema: Schema) -> pl.DataFrame:
 @cache
 def _empty(columns: tuple[tuple[str, pl.DataType | type[pl.DataType]], ...]) -> pl.DataFrame:
     return pl.DataFrame(schema=dict(columns))
+
+
+def named(events: pl.DataFrame, wanted: Callable[[str], bool]) -> pl.DataFrame:
+    """The events of a wanted `name`, each distinct name asked once."""
+    names = [name for name in events["name"].unique() if wanted(name)]
+    if not names:
+        return events.clear()
+    return events[np.flatnonzero(events["name"].is_in(names).to_numpy())]
+
+
+def in_time_order(events: pl.DataFrame) -> pl.DataFrame:
+    """By `ts`, those of one time as given; most already are."""
+    return events if events["ts"].is_sorted() else events.sort("ts", maintain_order=True)
 
 
 def shaped(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

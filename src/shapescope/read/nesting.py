@@ -93,8 +93,10 @@ def _bounds(frame: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def _rows_by_group(frame: pl.DataFrame, by: list[str]) -> dict[tuple[object, ...], Ints]:
+    if not frame.height:
+        return {}
     # One group, as nearly always, is told much sooner than groups are made.
-    if frame.height and all(frame[name].n_unique() == 1 for name in by):
+    if all(frame[name].n_unique() == 1 for name in by):
         return {tuple(frame[name][0] for name in by): np.arange(frame.height, dtype=np.int64)}
     numbered = frame.select(*by, row=pl.int_range(pl.len(), dtype=pl.Int64))
     groups = numbered.group_by(by, maintain_order=True).agg("row")

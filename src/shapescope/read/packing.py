@@ -39,9 +39,8 @@ def packed(record: object) -> bytes:
         if not isinstance(value, pl.DataFrame):
             return str(value)
         if id(value) not in known:
-            content = io.BytesIO()
-            value.write_parquet(content, compression="zstd", compression_level=1)
-            known[id(value)] = frames.setdefault(content.getvalue(), len(frames))
+            content = _parquet(value) if value.height else _empty_parquet(tuple(value.schema.items()))
+            known[id(value)] = frames.setdefault(content, len(frames))
         return known[id(value)]
 
     plain = msgspec.to_builtins(record, enc_hook=reference)
@@ -51,6 +50,20 @@ def packed(record: object) -> bytes:
             file.writestr(f"{number}.parquet", content)
         file.writestr(_RECORD, json.dumps(plain))
     return whole.getvalue()
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    content = io.BytesIO()
+    frame.write_parquet(content, compression="zstd", compression_level=1)
+    return content.getvalue()
+
+
+@lru_cache(maxsize=256)
+def _empty_parquet(columns: tuple[tuple[str, pl.DataType], ...]) -> bytes:
+    """Most frames of most files are empty."""
+    import polars as pl
+
+    return _parquet(pl.DataFrame(schema=dict(columns)))
 
 
 def unpacked(entry: Path, kind: type[T]) -> T:
@@ -75,11 +88,11 @@ def _record(file: zipfile.ZipFile, kind: type[T]) -> T:
 
 
 def _frame(content: bytes) -> pl.DataFrame:
-    # Most frames of most files are empty, and all those of one kind alike.
-    return _small_frame(content) if len(content) < _SMALL_BYTES else _parquet(content)
+    # The empty ones of one kind are alike.
+    return _small_frame(content) if len(content) < _SMALL_BYTES else _read_parquet(content)
 
 
-def _parquet(content: bytes) -> pl.DataFrame:
+def _read_parquet(content: bytes) -> pl.DataFrame:
     import polars as pl
 
     try:
@@ -88,4 +101,4 @@ def _parquet(content: bytes) -> pl.DataFrame:
         raise ValueError("not a Parquet file") from error
 
 
-_small_frame = lru_cache(maxsize=256)(_parquet)
+_small_frame = lru_cache(maxsize=256)(_read_parquet)

@@ -7,13 +7,14 @@ correlation ids of one rank mean nothing for another: so all further reading is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from shapescope.read.columns import Trace
+from shapescope.read.frames import in_time_order, named
+from shapescope.read.nesting import Ints
 
 CALLS = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "xpu_runtime")
 OPS = ("cpu_op", "Operator")
@@ -28,6 +29,10 @@ DEVICE = {
     "gpu_memset": "memset",
     "Memset": "memset",
 }
+_KINDS = (CALLS, OPS, SPANS, FRAMES, tuple(DEVICE))
+_CATEGORY = pl.Enum([category for categories in _KINDS for category in categories])
+# The number of its kind for the number of a category; the last one is of no kind.
+_KIND = np.array([kind for kind, categories in enumerate(_KINDS) for _ in categories] + [-1], dtype=np.int8)
 # What further reading asks of an event.
 _TEXT = ("cat", "name", "pid", "tid", "stream", "kernel")
 # Looked up at few rows: decoding all of them would cost more.
@@ -42,9 +47,10 @@ _COMPARED_PAIRS = 4096
 class Process:
     """One process of a trace. Each frame has the decoder's columns in file order; times are ns.
 
-    `device` has, besides, `work` (`kernel`, `memcpy`, `memset`), and its `stream` is a number. Rows of the host side all
-    have a name and a time. `label_rank` is the rank that the trace's own labels give to this process, `merged` says that the file
-    holds other processes too.
+    `device` has, besides, `work` (`kernel`, `memcpy`, `memset`), its name is its `kernel`, and its `stream` is a number.
+    Rows of the host side all have a name and a time. `graph_launches` are the calls that launch a captured graph, in time
+    order. `label_rank` is the rank that the trace's own labels give to this process, `merged` says that the file holds
+    other processes too.
     """
 
     pid: str | None
@@ -53,6 +59,7 @@ class Process:
     spans: pl.DataFrame
     frames: pl.DataFrame
     device: pl.DataFrame
+    graph_launches: pl.DataFrame
     label_rank: int | None = None
     merged: bool = False
 
@@ -70,14 +77,14 @@ class Process:
 
 def processes(trace: Trace) -> list[Process]:
     """The processes of one trace, in order of appearance; always at least one."""
-    complete = trace.events.select("ph", *_NUMBERS, *_TEXT, *_ENCODED).filter(pl.col("ph") == "X")
-    told = complete.filter(pl.col("ts").is_not_null() & pl.col("name").is_not_null())
-    host = told.with_columns(pl.col("dur").fill_null(0).clip(lower_bound=0))
-    calls, ops, spans, frames = (_of(host, categories) for categories in (CALLS, OPS, SPANS, FRAMES))
-    device = _device(complete)
+    *host, on_device = _rows_by_kind(trace.events)
+    events = trace.events[[*_NUMBERS, *_TEXT, *_ENCODED]]
+    calls, ops, spans, frames = (_host(events[rows]) for rows in host)
+    device = _device(events[on_device])
+    graphs = in_time_order(named(calls, lambda name: "GraphLaunch" in name))
     pids = pl.concat([calls["pid"], ops["pid"]]).unique(maintain_order=True).drop_nulls().to_list()
     if len(pids) < 2:
-        return [Process(pids[0] if pids else None, calls, ops, spans, frames, device)]
+        return [Process(pids[0] if pids else None, calls, ops, spans, frames, device, graphs)]
     owners = _owners(calls, device, pids)
     labels = _label_ranks(trace.events)
     return [
@@ -88,6 +95,7 @@ def processes(trace: Trace) -> list[Process]:
             spans=spans.filter(mine),
             frames=frames.filter(mine),
             device=device.filter(owners == pid),
+            graph_launches=graphs.filter(mine),
             label_rank=labels.get(pid),
             merged=True,
         )
@@ -96,17 +104,35 @@ def processes(trace: Trace) -> list[Process]:
     ]
 
 
-def _of(events: pl.DataFrame, categories: Iterable[str]) -> pl.DataFrame:
-    """Events of some categories, the text that is looked into decoded."""
-    return events.filter(pl.col("cat").is_in(list(categories))).with_columns(pl.col(_TEXT).cast(pl.String))
+def _rows_by_kind(events: pl.DataFrame) -> list[Ints]:
+    """The rows of each of `_KINDS`. On the host side an event without a name or a time is none."""
+    category = pl.when(pl.col("ph") == "X").then(pl.col("cat").cast(_CATEGORY, strict=False).to_physical())
+    told = pl.col("ts").is_not_null() & pl.col("name").is_not_null()
+    found = events.select(category=category.fill_null(len(_KIND) - 1), told=told)
+    kinds = _KIND[found["category"].to_numpy()]
+    kinds[(kinds < len(_KINDS) - 1) & ~found["told"].to_numpy()] = -1
+    return [np.flatnonzero(kinds == kind) for kind in range(len(_KINDS))]
 
 
-def _device(complete: pl.DataFrame) -> pl.DataFrame:
-    return (
-        _of(complete, DEVICE)
-        .with_columns(work=pl.col("cat").replace_strict(DEVICE, return_dtype=pl.String), stream=stream_number("stream"))
-        .with_columns(stream=pl.coalesce("stream", pl.col("tid").str.to_integer(strict=False)))
+def _host(events: pl.DataFrame) -> pl.DataFrame:
+    events = _decoded(events)
+    shortest = events["dur"].min()
+    if events["dur"].null_count() or (isinstance(shortest, int) and shortest < 0):
+        return events.with_columns(pl.col("dur").fill_null(0).clip(lower_bound=0))
+    return events
+
+
+def _device(events: pl.DataFrame) -> pl.DataFrame:
+    return _decoded(events).with_columns(
+        kernel="name",
+        work=pl.col("cat").replace_strict(DEVICE, return_dtype=pl.String),
+        stream=pl.coalesce(stream_number("stream"), pl.col("tid").str.to_integer(strict=False)),
     )
+
+
+def _decoded(events: pl.DataFrame) -> pl.DataFrame:
+    """With the text that is looked into as text."""
+    return pl.DataFrame([column.cast(pl.String) if column.name in _TEXT else column for column in events.get_columns()])
 
 
 def stream_number(column: str) -> pl.Expr:

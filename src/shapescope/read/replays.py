@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from shapescope.read.classify import graph_launches, marked
-from shapescope.read.frames import KERNEL, REPLAY, STEP, empty, shaped
+from shapescope.read.classify import marked
+from shapescope.read.frames import KERNEL, REPLAY, STEP, empty, in_time_order, named, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process
 from shapescope.read.spans import Step, parse_step
@@ -22,28 +22,27 @@ from shapescope.store.spans import COPY_BACK_SPAN, Mark
 
 def steps(process: Process) -> pl.DataFrame:
     """The step spans in time order, as `STEP` rows. Of two spans around one step, the one that says more counts."""
-    names = process.spans["name"].unique()
-    known = {name: step for name in names if (step := parse_step(name)) is not None}
-    if not known:
+    spans = in_time_order(named(process.spans, lambda name: parse_step(name) is not None))
+    if not spans.height:
         return empty(STEP)
-    spans = process.spans.filter(pl.col("name").is_in(list(known))).sort("ts", maintain_order=True)
-    repeated = _repeated([known[name] for name in spans["name"]], parent_rows(spans))
-    spans = spans.filter(~repeated)
+    said = [step for name in spans["name"] if (step := parse_step(name)) is not None]
+    kept = np.flatnonzero(~_repeated(said, parent_rows(spans)))
     rows = [
         (number, step.text, step.mode, step.unit, step.requests, step.tokens, step.padded_size, step.eager)
-        for number, step in enumerate(known[name] for name in spans["name"])
+        for number, step in enumerate(said[row] for row in kept)
     ]
-    said = pl.DataFrame(rows, schema=dict(list(STEP.items())[:8]), orient="row")
-    return pl.concat([said, spans.select("pid", "tid", "ts", "dur")], how="horizontal")
+    return pl.DataFrame(rows, schema=dict(list(STEP.items())[:8]), orient="row").hstack(
+        spans[["pid", "tid", "ts", "dur"]][kept]
+    )
 
 
-def _repeated(said: list[Step], parents: npt.NDArray[np.int64]) -> pl.Series:
+def _repeated(said: list[Step], parents: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Of spans that directly enclose another with the same batch, the one that says less; the outer one if they tie."""
-    dropped = [False] * len(said)
+    dropped = np.zeros(len(said), dtype=np.bool_)
     for inner, outer in enumerate(parents.tolist()):
         if outer >= 0 and said[outer].requests == said[inner].requests and said[outer].mode is said[inner].mode:
             dropped[outer if said[outer].stated <= said[inner].stated else inner] = True
-    return pl.Series(dropped, dtype=pl.Boolean)
+    return dropped
 
 
 def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
@@ -53,8 +52,8 @@ def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl
     innermost where a window's span holds one of each replay. On a CPU nothing launches a graph: there each is one.
     """
     spans = _innermost(marked(process.spans, Mark.REPLAY))
-    launched = graph_launches(process.calls).select("pid", "tid", "ts", "dur", "correlation")
-    launched = launched.filter(pl.Series(innermost(segments, launched) < 0))
+    launched = process.graph_launches[["pid", "tid", "ts", "dur", "correlation"]]
+    launched = launched[np.flatnonzero(innermost(segments, launched) < 0)]
     if not launched.height and not spans.height:
         return empty({**REPLAY, "correlation": pl.Int64})
     bare = spans
@@ -96,7 +95,7 @@ def replayed_kernels(process: Process, replays: pl.DataFrame) -> pl.DataFrame:
     """The kernels under each replay as `KERNEL` rows, in order of start; `seq` counts within one graph launch."""
     if not replays.height:
         return empty(KERNEL)
-    linked = with_calls(process.device, graph_launches(process.calls)).filter(pl.col("api").is_not_null())
+    linked = with_calls(process.device, process.graph_launches).filter(pl.col("api").is_not_null())
     known = replays.select("launch", "segment", call_tid="tid", call_ts="ts")
     under = linked.join(known, on=["call_tid", "call_ts"], how="inner").with_columns(kernel="name", tid="call_tid")
     rows = pl.concat(

@@ -16,12 +16,13 @@ import polars as pl
 
 from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
-from shapescope.read.frames import LAUNCH, empty, shaped
+from shapescope.read.frames import LAUNCH, empty, in_time_order, named, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process, stream_number
 from shapescope.read.tape import captured_ops
 
 MODULE = "nn.Module: "
+_DESCRIPTION = ("name", "dims", "types", "strides", "concrete_inputs")
 # A launch whose grid counts work-items where all others count blocks.
 _WORK_ITEM_GRID = "hipExtModuleLaunchKernel"
 
@@ -41,19 +42,16 @@ def captured_launches(
     if on_device:
         events = calls
     else:
-        inside_ops = process.ops.filter(pl.Series(innermost(segments, process.ops) >= 0))
+        inside_ops = process.ops[np.flatnonzero(innermost(segments, process.ops) >= 0)]
         events = captured_ops(inside_ops, on_cpu=on_cpu).with_columns(work=pl.lit("op"))
     within = innermost(segments, events)
-    inside = events.filter(pl.Series(within >= 0)).with_columns(
-        segment=picked(segments["segment"], within[within >= 0])
-    )
-    order = inside["ts"].arg_sort()
-    inside = inside[order]
+    held = np.flatnonzero(within >= 0)
+    inside = in_time_order(events[held].hstack([picked(segments["segment"], within[held])]))
     if on_device:
-        named = inside.with_columns(
+        launches = inside.with_columns(
             api="name", stream=stream_number("stream"), kernel=pl.coalesce("kernel", _work_name("work"))
         )
-        described = with_ops(named, process)
+        described = with_ops(launches, process)
     else:
         described = inside.with_columns(
             kernel="name",
@@ -133,29 +131,27 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
     rest, where nothing encloses the launch.
     """
     found = innermost(process.ops, launches)
-    described = (picked(process.ops[name], found) for name in ("dims", "types", "strides", "concrete_inputs"))
-    known = process.ops["external_id"].drop_nulls().unique()
+    op, *described, external_id = picked_rows(process.ops[[*_DESCRIPTION, "external_id"]], found).get_columns()
     confirmed = (
-        pl.when(pl.col("op").is_null())
+        pl.when(pl.lit(pl.Series(found < 0)))
         .then(None)
-        .when(~pl.col("external_id").is_in(known.implode()).fill_null(value=False))
+        .when(~pl.col("external_id").is_in(process.ops["external_id"].implode()).fill_null(value=False))
         .then(pl.lit("op-by-time"))
-        .when(pl.col("external_id") == picked(process.ops["external_id"], found))
+        .when(pl.col("external_id") == external_id)
         .then(pl.lit("op"))
         .otherwise(pl.lit("op-by-time-not-id"))
     )
-    calls = pl.Series("op_call", found, dtype=pl.Int64)
-    named = picked(process.ops["name"], found).alias("op")
-    with_op = launches.with_columns(named, calls.set(calls < 0, None), *described).with_columns(dims_source=confirmed)
+    op_call = _null_below_zero(found).cast(pl.Int64).alias("op_call")
+    with_op = launches.with_columns(op.alias("op"), op_call, *described, dims_source=confirmed)
     return with_call_spans(with_op, process, found)
 
 
 def with_modules(launches: pl.DataFrame, process: Process, *, stacks: bool = False) -> pl.DataFrame:
     """Add `module`, the innermost `nn.Module` frame around the launch, and `stack` (outermost first) where asked."""
     frames = process.frames
-    modules = frames.filter(pl.col("name").str.starts_with(MODULE))
-    named = picked(modules["name"].str.strip_prefix(MODULE), innermost(modules, launches))
-    launches = launches.with_columns(named.alias("module"))
+    modules = named(frames, lambda name: name.startswith(MODULE))
+    around = picked(modules["name"], innermost(modules, launches))
+    launches = launches.with_columns(module=around.str.strip_prefix(MODULE))
     return launches.with_columns(_stacks(frames, innermost(frames, launches))) if stacks else launches
 
 
@@ -230,5 +226,14 @@ def _work_name(column: str) -> pl.Expr:
 
 def picked(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
     """The values at these rows, null where a row is -1."""
-    index = pl.Series(rows, dtype=pl.Int64)
-    return column.gather(index.set(index < 0, None) if (rows < 0).any() else index)
+    return picked_rows(column.to_frame(), rows).to_series()
+
+
+def picked_rows(frame: pl.DataFrame, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
+    """The rows of these numbers, of nulls where a number is -1."""
+    return frame[_null_below_zero(rows)]
+
+
+def _null_below_zero(rows: npt.NDArray[np.int64]) -> pl.Series:
+    """Row numbers in the type of an index, which holds no -1."""
+    return pl.Series(rows).cast(pl.get_index_type(), strict=False)

@@ -33,23 +33,22 @@ def with_flags(kernels: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         & ~((pl.col("ts") == 0) & (pl.col("dur") == 0))
         & ((pl.col("ts") - pl.col("ts").median()).abs() < _FARTHEST_NS)
     )
-    rows = kernels.with_row_index("order_given").with_columns(sane=sane.fill_null(value=False))
-    overlong = _overlong(rows.filter("sane"), by)
-    rows = rows.join(overlong, on="order_given", how="left", maintain_order="left")
-    valid = pl.when("sane").then(pl.coalesce("until_next", "dur"))
-    flag = (
-        pl.when(~pl.col("sane"))
-        .then(pl.lit(INVALID))
-        .when(pl.col("until_next").is_not_null())
-        .then(pl.lit(IMPLAUSIBLE))
+    invalid = ~sane.fill_null(value=False)
+    rows = kernels.with_columns(flag=pl.when(invalid).then(pl.lit(INVALID)), time_ns=pl.when(~invalid).then("dur"))
+    if rows.height <= _CONTAINED:  # none can contain so many
+        return rows
+    rows = rows.with_row_index("order_given")
+    overlong = _overlong(rows.filter(pl.col("flag").is_null()), by)
+    cut = pl.when(pl.col("until_next").is_not_null()).then(pl.lit(IMPLAUSIBLE))
+    return (
+        rows.join(overlong, on="order_given", how="left", maintain_order="left")
+        .with_columns(flag=pl.coalesce("flag", cut), time_ns=pl.coalesce("until_next", "time_ns"))
+        .drop("order_given", "until_next")
     )
-    return rows.with_columns(flag=flag, time_ns=valid).drop("order_given", "sane", "until_next")
 
 
 def _overlong(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """The rows of an implausible duration by `order_given`, each with the time until the next kernel starts."""
-    if rows.height <= _CONTAINED:  # none can contain so many
-        return pl.DataFrame(schema={"order_given": rows.schema["order_given"], "until_next": pl.Int64})
     ordered = rows.sort(*by, "ts", "order_given").with_columns(end=pl.col("ts") + pl.col("dur"))
     last_contained = pl.col("ts").shift(-_CONTAINED).over(by)
     contained_end = pl.col("end").reverse().rolling_max(_CONTAINED).reverse().shift(-1).over(by)

@@ -14,6 +14,7 @@ import polars as pl
 from shapescope.model import GraphKey, TraceIdentity
 from shapescope.read.classify import marked
 from shapescope.read.foreign import NameHint
+from shapescope.read.frames import in_time_order, named
 from shapescope.read.identity import Label, RankFound, Window
 from shapescope.read.processes import Process
 from shapescope.read.spans import parse_capture_span
@@ -56,13 +57,13 @@ def _capture_spans(process: Process, segments: pl.DataFrame) -> list[Window]:
         keys = [found[1] for name in own["name"] if (found := parse_span(name)) is not None]
         return [
             Window(Label.of(key) if key else Label(), "annotation" if key else None, ts, dur)
-            for key, (ts, dur) in zip(keys, own.select("ts", "dur").iter_rows(), strict=True)
+            for key, (ts, dur) in zip(keys, own[["ts", "dur"]].iter_rows(), strict=True)
         ]
     begins = segments["ts"].to_list()
-    spans = process.spans.filter(pl.col("name").str.contains("capture")).sort("ts").select("name", "ts", "dur")
+    spans = in_time_order(named(process.spans, lambda name: parse_capture_span(name) is not None))
     return [
         Window(Label.of(key), "annotation", ts, dur)
-        for name, ts, dur in spans.iter_rows()
+        for name, ts, dur in spans[["name", "ts", "dur"]].iter_rows()
         if (key := parse_capture_span(name)) is not None and any(ts <= begin <= ts + dur for begin in begins)
     ]
 
