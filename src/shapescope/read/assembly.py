@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from shapescope.read.frames import CAPTURED, KERNEL, LAUNCH, REPLAY, STEP, STREAM, Schema, empty
@@ -76,21 +77,19 @@ def assemble(parts: Sequence[tuple[int, str, Part]]) -> Assembly:
     )
     where = described.select(list(WHERE))
     windows, first = _windows(parts, ranks)
-    captured = [
-        part.captured.with_columns(window=pl.col("window") + first[number], part=pl.lit(number, pl.Int64))
-        for number, (_, _, part) in enumerate(parts)
-    ]
+    captured = _joined([part.captured for part in each], CAPTURED)
+    first_window = pl.Series(np.array(first, dtype=np.int64)[captured["part"].to_numpy()])
     return Assembly(
         parts=described,
         part_labels=tuple(part.label for part in each),
         windows=windows,
         labels=tuple(window.label for part in each for window in part.windows),
-        captured=_joined(captured, {**CAPTURED, "part": pl.Int64}, pl.DataFrame()),
-        replays=_joined([_numbered(part.replays, at) for at, part in enumerate(each)], REPLAY, where),
-        kernels=_joined([_numbered(part.kernels, at) for at, part in enumerate(each)], KERNEL, where),
-        eager=_joined([_numbered(part.eager, at) for at, part in enumerate(each)], LAUNCH, where),
-        steps=_joined([_numbered(part.steps, at) for at, part in enumerate(each)], STEP, where),
-        streams=_joined([_numbered(part.streams, at) for at, part in enumerate(each)], STREAM, where),
+        captured=captured.with_columns(pl.col("window") + first_window),
+        replays=_placed(_joined([part.replays for part in each], REPLAY), where),
+        kernels=_placed(_joined([part.kernels for part in each], KERNEL), where),
+        eager=_placed(_joined([part.eager for part in each], LAUNCH), where),
+        steps=_placed(_joined([part.steps for part in each], STEP), where),
+        streams=_placed(_joined([part.streams for part in each], STREAM), where),
     )
 
 
@@ -138,10 +137,12 @@ def _windows(parts: Sequence[tuple[int, str, Part]], ranks: list[int | None]) ->
     return pl.DataFrame(rows, schema=WINDOW, orient="row"), first
 
 
-def _numbered(frame: pl.DataFrame, part: int) -> pl.DataFrame:
-    return frame.with_columns(part=pl.lit(part, pl.Int64))
+def _joined(tables: list[pl.DataFrame], schema: Schema) -> pl.DataFrame:
+    """The rows of one table of all parts, with the number of their `part`."""
+    part = np.repeat(np.arange(len(tables)), [table.height for table in tables])
+    rows = pl.concat([table for table in tables if table.height] or [empty(schema)])
+    return rows.hstack([pl.Series("part", part, dtype=pl.Int64)])
 
 
-def _joined(frames: list[pl.DataFrame], schema: Schema, where: pl.DataFrame) -> pl.DataFrame:
-    rows = pl.concat([frame for frame in frames if frame.height] or [empty({**schema, "part": pl.Int64})])
-    return rows.join(where, on="part", how="left", maintain_order="left") if where.width else rows
+def _placed(rows: pl.DataFrame, where: pl.DataFrame) -> pl.DataFrame:
+    return rows.join(where, on="part", how="left", maintain_order="left")

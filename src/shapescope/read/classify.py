@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -112,7 +113,9 @@ def _stream_captures(calls: pl.DataFrame) -> pl.DataFrame:
     for pid, tid, name, ts, dur in marks[[*THREAD, "name", "ts", "dur"]].iter_rows():
         threads.setdefault((pid, tid), []).append(_Mark(ts, ts + dur, "Begin" in name))
     rows = [
-        (*thread, *row) for thread, of_thread in threads.items() for row in _paired(of_thread, _last(calls, *thread))
+        (*thread, *row)
+        for thread, of_thread in threads.items()
+        for row in _paired(of_thread, partial(_last, calls, *thread))
     ]
     return pl.DataFrame(rows, schema=_SEGMENT, orient="row")
 
@@ -123,7 +126,7 @@ def _last(calls: pl.DataFrame, pid: str | None, tid: str | None) -> int:
     return int((mine["ts"] + mine["dur"]).max())  # type: ignore[arg-type]
 
 
-def _paired(marks: list[_Mark], last: int) -> Iterator[tuple[int, int, bool]]:
+def _paired(marks: list[_Mark], last: Callable[[], int]) -> Iterator[tuple[int, int, bool]]:
     """Start, duration and whether the end is there, of each outermost stretch of one thread."""
     depths = list(accumulate(1 if mark.begins else -1 for mark in marks))
     # Where no begin or end is lost, captures of two streams may nest: the outer one counts.
@@ -132,5 +135,5 @@ def _paired(marks: list[_Mark], last: int) -> Iterator[tuple[int, int, bool]]:
     outer = [mark for mark, depth in zip(marks, depths, strict=True) if depth == mark.begins]
     for mark, following in zip(outer, [*outer[1:], None], strict=True):
         if mark.begins:
-            until = last if following is None else following.ts
+            until = last() if following is None else following.ts
             yield mark.end, max(0, until - mark.end), following is not None and not following.begins

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -65,10 +66,13 @@ def with_inferred_sizes(parts: Parts) -> Parts:
 
 
 def _claims(number: int, part: Part) -> list[_Claim]:
-    rows = part.captured.group_by("window", maintain_order=True).agg("op", "dims")
-    by_window = {window: (tuple(ops), tuple(map(leading_dims, dims))) for window, ops, dims in rows.iter_rows()}
+    ops: list[list[str | None]] = [[] for _ in part.windows]
+    leading: list[list[tuple[int, ...]]] = [[] for _ in part.windows]
+    for window, op, dims in part.captured[["window", "op", "dims"]].iter_rows():
+        ops[window].append(op)
+        leading[window].append(leading_dims(dims))
     return [
-        _Claim(number, at, window.label.size, *by_window.get(at, ((), ())), part.profiler_step)
+        _Claim(number, at, window.label.size, tuple(ops[at]), tuple(leading[at]), part.profiler_step)
         for at, window in enumerate(part.windows)
     ]
 
@@ -112,7 +116,7 @@ def _in_order(claims: Sequence[_Claim]) -> list[tuple[int, float] | None]:
 
 def _together(claims: Sequence[_Claim]) -> list[tuple[int, float] | None] | None:
     """Captures of the same ops: the leading dims that vary from one to the next are the sizes, or a multiple of them."""
-    flat = [tuple(dim for launch in claim.leading for dim in launch) for claim in claims]
+    flat = [tuple(chain.from_iterable(claim.leading)) for claim in claims]
     if not flat[0] or any(len(one) != len(flat[0]) for one in flat):
         return None
     values = np.array(flat, dtype=np.int64)
@@ -151,8 +155,11 @@ def _share_in_proportion(varying: npt.NDArray[np.int64], vector: npt.NDArray[np.
 
 
 def _alone(claim: _Claim) -> tuple[int, float] | None:
-    counts = Counter(size for launch in claim.leading for size in set(launch))
-    total = sum(1 for launch in claim.leading if launch)
+    counts: Counter[int] = Counter()
+    total = 0
+    for launch, times in Counter(claim.leading).items():
+        counts.update(dict.fromkeys(launch, times))
+        total += times if launch else 0
     if not total:
         return None
     if claim.claimed:

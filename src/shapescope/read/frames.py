@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias
 
-import numpy as np
 import polars as pl
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
@@ -83,10 +82,10 @@ def _empty(columns: tuple[tuple[str, pl.DataType | type[pl.DataType]], ...]) -> 
 
 def named(events: pl.DataFrame, wanted: Callable[[str], bool]) -> pl.DataFrame:
     """The events of a wanted `name`, each distinct name asked once."""
-    names = [name for name in events["name"].unique() if wanted(name)]
-    if not names:
-        return events.clear()
-    return events[np.flatnonzero(events["name"].is_in(names).to_numpy())]
+    names = events["name"].to_list()
+    kept = {name for name in set(names) if wanted(name)}
+    rows = [row for row, name in enumerate(names) if name in kept] if kept else []
+    return events[rows] if rows else events.clear()
 
 
 def in_time_order(events: pl.DataFrame) -> pl.DataFrame:

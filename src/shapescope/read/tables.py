@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +21,7 @@ from shapescope.read.processes import Process, stream_number
 from shapescope.read.tape import captured_ops
 
 MODULE = "nn.Module: "
+_LISTS = ("grid", "block", "dims", "types", "strides", "concrete_inputs")
 _DESCRIPTION = ("name", "dims", "types", "strides", "concrete_inputs")
 # A launch whose grid counts work-items where all others count blocks.
 _WORK_ITEM_GRID = "hipExtModuleLaunchKernel"
@@ -171,16 +171,11 @@ def _stacks(frames: pl.DataFrame, innermost_rows: npt.NDArray[np.int64]) -> pl.S
 
 def launch_rows(events: pl.DataFrame) -> pl.DataFrame:
     """Bring events into the `LAUNCH` layout: compact JSON, grids in blocks."""
-    rows = events.with_columns(
-        grid=_by_value(events, ["api", "grid", "block"], _blocks),
-        **{
-            name: _by_value(events, [name], compact_json)
-            for name in ("block", "dims", "types", "strides", "concrete_inputs")
-        },
-    )
+    columns: dict[str, pl.Series | str] = {name: _compact(events, name) for name in _LISTS}
     if "graph_node_id" in events.columns:
-        rows = rows.with_columns(node_id="graph_node_id")
-    return shaped(rows, LAUNCH)
+        columns["node_id"] = "graph_node_id"
+    rows = events.with_columns(**columns)
+    return shaped(_in_blocks(rows) if "api" in rows.columns else rows, LAUNCH)
 
 
 @lru_cache(maxsize=4096)
@@ -194,29 +189,37 @@ def compact_json(text: str | None) -> str | None:
         return text
 
 
-def _blocks(api: str | None, grid: str | None, block: str | None) -> str | None:
-    counts = _three(grid)
-    if counts is None or api != _WORK_ITEM_GRID:
+def _compact(events: pl.DataFrame, name: str) -> pl.Series:
+    """A column of JSON, each distinct text converted once."""
+    if name not in events.columns or events[name].null_count() == events.height:
+        return pl.Series(name, [None], dtype=pl.String).new_from_index(0, events.height)
+    texts = events[name].to_list()
+    compact = {text: compact_json(text) for text in set(texts)}
+    return pl.Series(name, [compact[text] for text in texts], dtype=pl.String)
+
+
+def _in_blocks(launches: pl.DataFrame) -> pl.DataFrame:
+    """With the grids that count work-items divided by their blocks."""
+    rows = np.flatnonzero(launches["api"].eq_missing(_WORK_ITEM_GRID).to_numpy())
+    if not rows.size:
+        return launches
+    grids = [_blocks(grid, block) for grid, block in launches[["grid", "block"]][rows].iter_rows()]
+    return launches.with_columns(launches["grid"].scatter(rows, grids))
+
+
+@lru_cache(maxsize=4096)
+def _blocks(grid: str | None, block: str | None) -> str | None:
+    items, threads = _three(grid), _three(block)
+    if items is None:
         return compact_json(grid)
-    threads = _three(block)
     if threads is None or not all(threads):
         return None
-    return json.dumps([-(-items // size) for items, size in zip(counts, threads, strict=True)], separators=(",", ":"))
+    return json.dumps([-(-count // size) for count, size in zip(items, threads, strict=True)], separators=(",", ":"))
 
 
 def _three(text: str | None) -> list[int] | None:
     numbers = [int(number) for number in re.findall(r"\d+", text or "")]
     return numbers if len(numbers) == 3 else None
-
-
-def _by_value(frame: pl.DataFrame, columns: list[str], convert: Callable[..., str | None]) -> pl.Series:
-    """Apply a conversion of texts once for each distinct value."""
-    present = [name for name in columns if name in frame.columns]
-    if present != columns:
-        return pl.Series(columns[-1], [None] * frame.height, dtype=pl.String)
-    rows = list(zip(*(frame[name].to_list() for name in columns), strict=True))
-    converted = {row: convert(*row) for row in set(rows)}
-    return pl.Series(columns[-1], [converted[row] for row in rows], dtype=pl.String)
 
 
 def _work_name(column: str) -> pl.Expr:
