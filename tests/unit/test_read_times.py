@@ -102,6 +102,16 @@ def test_case_11_exactly_one_event_is_implausible(tmp_path: Path) -> None:
     assert found[1]["busy_ns"] == 2_001_000
 
 
+def test_problems_are_listed_in_one_order(tmp_path: Path) -> None:
+    broken = mini.kernel("none", 5, -3, stream=9)
+    long = [
+        mini.kernel("x", 100, 1_600_000, stream=9),
+        *(mini.kernel("k", 130 + 25 * k, 20, stream=9) for k in range(50)),
+    ]
+    run = opened(tmp_path, [broken, *long])
+    assert [w.code for w in run.warnings if w.code in (INVALID, IMPLAUSIBLE)] == [IMPLAUSIBLE, INVALID]
+
+
 def test_a_collective_beside_compute_is_plausible() -> None:
     rows = [("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 0, 10_000)] + [("k", 10 * k + 5, 5) for k in range(50)]
     frame = pl.DataFrame([(*row, 7) for row in rows], schema=["kernel", "ts", "dur", "stream"], orient="row")

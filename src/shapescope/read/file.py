@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,10 +159,10 @@ def _problems(trace: Trace, name: str, damage: str | None) -> list[Problem]:
 
 
 def _device_problems(process: Process, name: str, launched: pl.DataFrame, kernels: pl.DataFrame) -> list[Problem]:
-    flags = process.device["flag"].drop_nulls().value_counts()
+    flags = Counter(process.device["flag"].drop_nulls())
     problems = [
         Problem(Code(flag), f"{count} device events with {flag.replace('-', ' ')}", name)
-        for flag, count in flags.iter_rows()
+        for flag, count in sorted(flags.items())
     ]
     launched_on_device = launched["correlation"].null_count() < launched.height
     if launched_on_device and not kernels.height:
