@@ -16,18 +16,21 @@ DOWN = ((512, 400, 412), (256, 0, 10), (128, 0, 10))
 UP = ((128, 100, 110), (256, 200, 210), (512, 400, 412))
 
 
-def recorded(folder: Path, captures: tuple[tuple[int, int, int], ...], *, disturbed: int | None = None) -> Path:
+def recorded(
+    folder: Path, captures: tuple[tuple[int, int, int], ...], *, disturbed: int | None = None, rank: Rank | None = None
+) -> Path:
     """A run folder with one manifest row a capture: size, what the allocator reserved, what the device lost (MiB)."""
+    rank = rank or Rank()
     write_run(folder, RunManifest("r", "2026-01-01T00:00:00+00:00", "toy", None, ()))
-    writer = ManifestWriter(folder, Rank(), "host", 1)
+    writer = ManifestWriter(folder, rank, "host", 1)
     for order, (size, reserved, lost) in enumerate(captures):
         freed = 64 if size == disturbed else 0
         memory = Memory(order, reserved * MIB, (lost - freed) * MIB, disturbed=bool(freed))
         key = GraphKey.of("DecodeCudaGraphRunner", size)
-        writer.append(ManifestRow(key, Rank(), Evidence.CAPTURE, 0, Status.MISSING))
+        writer.append(ManifestRow(key, rank, Evidence.CAPTURE, 0, Status.MISSING))
         writer.append(
             ManifestRow(
-                key, Rank(), Evidence.CAPTURE, order, Status.OK,
+                key, rank, Evidence.CAPTURE, order, Status.OK,
                 warmup_ns=(30_000, 20_000), capture_ns=7_000, record_ns=900, export_ns=80_000, memory=memory,
             )
         )  # fmt: skip
@@ -48,6 +51,13 @@ def test_case_19_from_the_largest_down(tmp_path: Path, capsys: pytest.CaptureFix
     assert result["summary"]["meaning"] == "marginal in this order"
     assert "capture-order" not in codes(result)
     assert result["summary"]["largest_first_saves_bytes"] is None
+
+
+def test_of_ranks_that_cost_the_same_the_lowest_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in range(8):
+        recorded(tmp_path, DOWN, rank=Rank(rank, tp=rank, tp_size=8, world_size=8))
+    _, result = command(capsys, "memory", tmp_path)
+    assert (result["summary"]["rank"], result["summary"]["device_bytes"]) == (0, 432 * MIB)
 
 
 def test_case_19_from_the_smallest_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -571,6 +571,14 @@ def test_one_key_captured_twice_is_told(tmp_path: Path) -> None:
     assert run.check()["key"].to_list() == ["bs=8", "bs=8"]
 
 
+def test_of_a_key_captured_several_times_replays_run_the_last(tmp_path: Path) -> None:
+    for number, launches in enumerate((5, 4, 3, 2)):
+        mini.write(tmp_path / f"bs_8_rank0_dup{number}.json", mini.capture(0, launches, dims=[[8, 8]]))
+    step = [mini.span("step[DECODE bs=8]", 0, 50), *mini.replay(5, ["a", "b"], correlation=1)]
+    mini.write(tmp_path / "x-TP-0.trace.json", step, **mini.world(0, 1))
+    assert open_run(tmp_path).executions.select("size", "expected", "complete").rows() == [(8, 2, True)]
+
+
 def test_each_replay_of_a_measuring_window_is_an_execution_of_its_own(tmp_path: Path) -> None:
     """The window's own span around three replays, each in a span; a piecewise replay is one execution of two launches."""
     key = GraphKey.of("DecodeRunner", 8)

@@ -61,14 +61,15 @@ class MemoryResult:
         """The totals as plain values; null where nothing was measured."""
         per_rank = self.rows.with_columns(
             pl.when(~pl.col("disturbed").fill_null(value=False)).then(pl.col(name)).alias(name) for name in _OF_DEVICE
-        ).group_by("rank").agg(
+        ).group_by("rank", maintain_order=True).agg(
             *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _SUMMED),
             pl.len().alias("shapes"),
             disturbed=pl.col("disturbed").sum(),
         )  # fmt: skip
         ranked = per_rank.sort(
-            pl.coalesce("device_bytes", "allocator_bytes", "capture_ns"), descending=True, nulls_last=True
-        )
+            pl.coalesce("device_bytes", "allocator_bytes", "capture_ns"),
+            descending=True, nulls_last=True, maintain_order=True,
+        )  # fmt: skip
         totals: dict[str, Any] = dict.fromkeys(["rank", *_SUMMED, "shapes", "disturbed"])
         totals |= ranked.row(0, named=True) if ranked.height else {}
         saved = max((order.bytes for order in self.orders), default=None)

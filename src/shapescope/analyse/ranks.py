@@ -182,7 +182,7 @@ def _meeting_row(kind: str, meetings: Sequence[_Meeting], slow: int) -> dict[str
 def _meetings(members: pl.DataFrame) -> Iterator[_Meeting]:
     """Collectives in which all ranks are inside at one moment, in time order; others have no partner."""
     queues: dict[int, list[tuple[_Entry, dict[str, Any]]]] = defaultdict(list)
-    timed = members.with_columns(start=pl.col("base_ns") + pl.col("start_ns")).sort("start")
+    timed = members.with_columns(start=pl.col("base_ns") + pl.col("start_ns")).sort("start", maintain_order=True)
     for row in timed.iter_rows(named=True):
         opened = None if row["opened_ns"] is None else row["base_ns"] + row["opened_ns"]
         first = not queues[row["rank"]]

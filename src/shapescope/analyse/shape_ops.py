@@ -78,7 +78,7 @@ def _keyed(kernels: pl.DataFrame, by: str) -> pl.DataFrame:
 def _ops(kernels: pl.DataFrame) -> dict[OpName, Op]:
     found: dict[OpName, Op] = {}
     for (name, dims), members in kernels.group_by("name", "name_dims", maintain_order=True):
-        longest = members.sort("time_ns", descending=True, nulls_last=True).row(0, named=True)
+        longest = members.sort("time_ns", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
         families = " + ".join(sorted(members["family"].drop_nulls().unique().to_list()))
         times = _times(members) if longest["time_ns"] is not None else None
         found[name, dims] = Op(longest["class"], families, times)

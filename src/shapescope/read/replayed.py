@@ -61,10 +61,9 @@ def _expected(assembly: Assembly, kernels: pl.DataFrame) -> pl.DataFrame:
     groups = [*SHAPE, "kind"]
     fullest = kernels.group_by(*groups, "execution").agg(seen=pl.len(), on_tape=(pl.col("work") == "op").all())
     fullest = fullest.group_by(groups).agg(pl.col("seen").max(), pl.col("on_tape").all())
-    captured = (
-        assembly.captured.group_by("window").agg(captured=pl.len())
-        .join(assembly.windows, on="window").group_by(list(SHAPE)).agg(pl.col("captured").last())
-    )  # fmt: skip
+    counts = assembly.captured.group_by("window").agg(captured=pl.len())
+    captured = assembly.windows.join(counts, on="window", maintain_order="left")
+    captured = captured.group_by(list(SHAPE)).agg(pl.col("captured").last())
     joined = fullest.join(captured, on=list(SHAPE), how="left", nulls_equal=True)
     wanted = pl.when("on_tape").then("seen").otherwise(pl.coalesce("captured", "seen"))
     return joined.select(*groups, expected=wanted.cast(pl.Int64))

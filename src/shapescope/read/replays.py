@@ -97,7 +97,8 @@ def replayed_kernels(process: Process, replays: pl.DataFrame) -> pl.DataFrame:
         return empty(KERNEL)
     linked = with_calls(process.device, process.graph_launches).filter(pl.col("api").is_not_null())
     known = replays.select("launch", "segment", call_tid="tid", call_ts="ts")
-    under = linked.join(known, on=["call_tid", "call_ts"], how="inner").with_columns(kernel="name", tid="call_tid")
+    under = linked.join(known, on=["call_tid", "call_ts"], how="inner", maintain_order="left")
+    under = under.with_columns(kernel="name", tid="call_tid")
     rows = pl.concat(
         [
             launch_rows(under).with_columns(under["launch"]),

@@ -81,7 +81,7 @@ def eager_kernels(process: Process, *, stacks: bool = False) -> pl.DataFrame:
     )
     return launch_rows(
         described.with_columns(kernel="name", ts="kernel_ts", dur="kernel_dur", tid="call_tid").sort(
-            "ts", nulls_last=True
+            "ts", nulls_last=True, maintain_order=True
         )
     )
 
@@ -102,12 +102,13 @@ def with_calls(device: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         call_external_id="external_id",
     )
     unique = launching.filter(pl.col("correlation").is_unique())
-    again = launching.filter(~pl.col("correlation").is_unique()).sort("call_ts")
+    again = launching.filter(~pl.col("correlation").is_unique()).sort("call_ts", maintain_order=True)
     kernels = device.with_row_index("device_row")
-    plain = kernels.join(unique, on="correlation", how="left")
+    plain = kernels.join(unique, on="correlation", how="left", maintain_order="left")
     if not again.height:
         return plain
-    recurring = kernels.filter(pl.col("correlation").is_in(again["correlation"].unique().implode())).sort("ts")
+    recurring = kernels.filter(pl.col("correlation").is_in(again["correlation"].unique().implode()))
+    recurring = recurring.sort("ts", maintain_order=True)
     matched = recurring.join_asof(
         again,
         left_on="ts",

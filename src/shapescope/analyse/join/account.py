@@ -202,7 +202,7 @@ def _eager(run: Run, scope: Scope) -> Iterator[Problem]:
         .join(largest.rename({"unit": "unit_captured"}), left_on="mode", right_on="phase")
         .filter(real > pl.col("largest"))
     )
-    for size, count in above.group_by("largest", maintain_order=True).len().iter_rows():
+    for size, count in above.group_by("largest").len().sort("largest").iter_rows():
         yield Problem(Code.ABOVE_LARGEST_SIZE, f"{count} steps ran eagerly, above the largest captured size {size}")
     bare = scope.launches.filter(pl.col("step").is_null() & pl.col("around").is_null())
     sizeless = bare.join(scope.executions.filter(pl.col("size").is_null()), on="execution", how="semi")
