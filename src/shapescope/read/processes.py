@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from shapescope.read.columns import Trace
+from shapescope.read.columns import LISTS, Trace
 from shapescope.read.frames import in_time_order, named
 from shapescope.read.nesting import Ints
 
@@ -33,10 +33,8 @@ _KINDS = (CALLS, OPS, SPANS, FRAMES, tuple(DEVICE))
 _CATEGORY = pl.Enum([category for categories in _KINDS for category in categories])
 # The number of its kind for the number of a category; the last one is of no kind.
 _KIND = np.array([kind for kind, categories in enumerate(_KINDS) for _ in categories] + [-1], dtype=np.int8)
-# What further reading asks of an event.
+# What further reading asks of an event, beside the lists: those stay encoded, as few of their rows are looked at.
 _TEXT = ("cat", "name", "pid", "tid", "stream", "kernel")
-# Looked up at few rows: decoding all of them would cost more.
-_ENCODED = ("grid", "block", "dims", "types", "strides", "concrete_inputs")
 _NUMBERS = ("ts", "dur", "external_id", "correlation", "device", "graph_node_id")
 _RANK = re.compile(r"\brank[\s_:=#-]*(\d+)", re.IGNORECASE)
 # Above this many pairs of a process and a device the correlation ids of each pair are no longer compared.
@@ -78,7 +76,7 @@ class Process:
 def processes(trace: Trace) -> list[Process]:
     """The processes of one trace, in order of appearance; always at least one."""
     *host, on_device = _rows_by_kind(trace.events)
-    events = trace.events[[*_NUMBERS, *_TEXT, *_ENCODED]]
+    events = trace.events[[*_NUMBERS, *_TEXT, *LISTS]]
     calls, ops, spans, frames = (_host(events[rows]) for rows in host)
     device = _device(events[on_device])
     graphs = in_time_order(named(calls, lambda name: "GraphLaunch" in name))

@@ -15,13 +15,13 @@ import polars as pl
 
 from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
+from shapescope.read.columns import LISTS
 from shapescope.read.frames import LAUNCH, empty, in_time_order, named, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process, stream_number
 from shapescope.read.tape import captured_ops
 
 MODULE = "nn.Module: "
-_LISTS = ("grid", "block", "dims", "types", "strides", "concrete_inputs")
 _DESCRIPTION = ("name", "dims", "types", "strides", "concrete_inputs")
 # A launch whose grid counts work-items where all others count blocks.
 _WORK_ITEM_GRID = "hipExtModuleLaunchKernel"
@@ -172,7 +172,7 @@ def _stacks(frames: pl.DataFrame, innermost_rows: npt.NDArray[np.int64]) -> pl.S
 
 def launch_rows(events: pl.DataFrame) -> pl.DataFrame:
     """Bring events into the `LAUNCH` layout: compact JSON, grids in blocks."""
-    columns: dict[str, pl.Series | str] = {name: _compact(events, name) for name in _LISTS}
+    columns: dict[str, pl.Series | str] = {name: _compact(events, name) for name in LISTS}
     if "graph_node_id" in events.columns:
         columns["node_id"] = "graph_node_id"
     rows = events.with_columns(**columns)
