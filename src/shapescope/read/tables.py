@@ -212,7 +212,7 @@ def _in_blocks(launches: pl.DataFrame) -> pl.DataFrame:
 def _blocks(grid: str | None, block: str | None) -> str | None:
     items, threads = _three(grid), _three(block)
     if items is None:
-        return compact_json(grid)
+        return grid
     if threads is None or not all(threads):
         return None
     return json.dumps([-(-count // size) for count, size in zip(items, threads, strict=True)], separators=(",", ":"))
