@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutated import (
+    Kernel,
+    Launch,
     Pair,
     dropped,
     generated_pairs,
@@ -76,3 +79,19 @@ def test_no_trusted_row_is_wrong(kind: str, real: list[Pair], recall: dict[str, 
     hold()
     right, known = recall[kind]
     assert right >= RECALL.get(kind, 0) * known, (kind, right / known)
+
+
+def test_of_launches_whose_names_are_not_known_a_kernel_on_any_stream_may_be_one() -> None:
+    """Of four launches the first is missing; the second, of no known name, bore the same one."""
+    launches = [Launch(name, None, f"[[{at},8]]") for at, name in enumerate(["twice", None, None, "twice"])]
+    kernels = Kernel("twice", None, 1, 9), Kernel("once", None, 2, 7), Kernel("twice", None, 3, 9)
+    assert Pair(tuple(launches), kernels).judged() == (0, 0, 3)
+
+
+def test_a_kernel_that_the_merged_order_leaves_alone_may_have_come_from_another_stream() -> None:
+    names = ["a", "lane", "b", "lane", "a", "lane", "b", "lane"]
+    launches = [Launch(name, None, f"[[{name},8]]", module=f"Layer_{at // 4}") for at, name in enumerate(names)]
+    kernels = list(Pair.of(launches, [9 if name == "lane" else 7 for name in names]).kernels)
+    kernels[2], kernels[7] = replace(kernels[7], stream=7), replace(kernels[2], stream=9)
+    right, wrong, _ = Pair(tuple(launches), tuple(kernels)).judged()
+    assert (right, wrong) == (3, 0)

@@ -6,19 +6,19 @@ was replaced, only the first sees several answers; where a kernel changed places
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shapescope.analyse.join.alignment import Codes, Mask, optimal
+from shapescope.analyse.join.alignment import UNNAMED, Codes, Mask, optimal
 
 
 @dataclass(frozen=True, slots=True)
 class Certain:
     """What all optimal alignments say of each kernel: `first` and `last` of its launches (-1: none).
 
-    `certain`: all alignments give it a launch, and all these launches the same info. `left`, `right`: every pair that any
-    alignment makes. `common`: the most pairs that one alignment can make.
+    `certain`: all alignments give it a launch, and all these launches the same info. `loose`: one leaves it alone. `left`,
+    `right`: every pair that any alignment makes. `common`: the most pairs that one alignment can make.
     """
 
     left: Codes
@@ -26,6 +26,7 @@ class Certain:
     first: Codes
     last: Codes
     certain: Mask
+    loose: Mask
     common: int
 
 
@@ -66,22 +67,23 @@ def _summed(left: Codes, right: Codes, loose: Mask, info: Codes, common: int) ->
     np.minimum.at(least, left, info[right])
     np.maximum.at(most, left, info[right])
     none = last < 0
-    return Certain(left, right, np.where(none, -1, first), last, ~loose & ~none & (least == most), common)
+    loose = loose | none
+    return Certain(left, right, np.where(none, -1, first), last, ~loose & (least == most), loose, common)
 
 
 def certain_by_streams(found: Certain, kernels: Codes, launches: Codes, streams: Codes, info: Codes) -> Certain:
     """Between streams the order of start is chance: what the merged order says must hold on each stream, too.
 
-    On its stream a kernel can only be of a launch with the name of some kernel of that stream. A symbol that several
-    streams show is certain only where its own stream says so; any other where one of the two orders does, and the other
-    allows it.
+    On its stream a kernel can only be of a launch with the name of some kernel of that stream, or with none that is known. A
+    symbol that several streams show is certain only where its own stream says so, and in no merged order is left alone:
+    it may have come from another stream. Any other is certain where one of the two orders says so, and the other allows it.
     """
     shared = _on_several(kernels, streams)
     certain, first, last = found.certain.copy(), found.first.copy(), found.last.copy()
     lefts, rights = [found.left], [found.right]
     for stream in np.unique(streams):
         rows = np.flatnonzero(streams == stream)
-        places = np.flatnonzero(np.isin(launches, kernels[rows]))
+        places = np.flatnonzero(np.isin(launches, kernels[rows]) | (launches == UNNAMED))
         own = certainty(kernels[rows], launches[places], info[places])
         if own is None:
             certain[rows] = False
@@ -95,10 +97,12 @@ def certain_by_streams(found: Certain, kernels: Codes, launches: Codes, streams:
         agreed = np.array(
             [(row, said) in allowed for row, said in zip(rows.tolist(), told.tolist(), strict=True)], bool
         )
-        certain[rows] = np.where(own.certain, ~merged | (told == own_told), merged & agreed & ~shared[rows])
-        added = own.certain & ~merged
+        added = own.certain & ~merged & ~(shared[rows] & found.loose[rows])
+        certain[rows] = np.where(own.certain, added | (told == own_told), merged & agreed & ~shared[rows])
         first[rows[added]], last[rows[added]] = places[own.first[added]], places[own.last[added]]
-    return Certain(np.concatenate(lefts), np.concatenate(rights), first, last, certain, found.common)
+    return replace(
+        found, left=np.concatenate(lefts), right=np.concatenate(rights), first=first, last=last, certain=certain
+    )
 
 
 def _on_several(kernels: Codes, streams: Codes) -> Mask:
