@@ -39,6 +39,10 @@ INLINE Block16 load(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)
 INLINE Block16 is_byte(Block16 block, char c) { return _mm_cmpeq_epi8(block, _mm_set1_epi8(c)); }
 INLINE Block16 either(Block16 a, Block16 b) { return _mm_or_si128(a, b); }
 INLINE Block16 with_bits(Block16 block, char bits) { return _mm_or_si128(block, _mm_set1_epi8(bits)); }
+/* Both ends are ASCII; all other bytes are negative here, and so below. */
+INLINE Block16 outside(Block16 block, char first, char last) {
+    return _mm_or_si128(_mm_cmplt_epi8(block, _mm_set1_epi8(first)), _mm_cmpgt_epi8(block, _mm_set1_epi8(last)));
+}
 INLINE Mask to_mask(Block16 matches) { return (uint32_t)_mm_movemask_epi8(matches); }
 #elif defined(__aarch64__) || defined(_M_ARM64)
 #include <arm_neon.h>
@@ -49,6 +53,9 @@ INLINE Block16 load(const uint8_t *p) { return vld1q_u8(p); }
 INLINE Block16 is_byte(Block16 block, char c) { return vceqq_u8(block, vdupq_n_u8((uint8_t)c)); }
 INLINE Block16 either(Block16 a, Block16 b) { return vorrq_u8(a, b); }
 INLINE Block16 with_bits(Block16 block, char bits) { return vorrq_u8(block, vdupq_n_u8((uint8_t)bits)); }
+INLINE Block16 outside(Block16 block, char first, char last) {
+    return vorrq_u8(vcltq_u8(block, vdupq_n_u8((uint8_t)first)), vcgtq_u8(block, vdupq_n_u8((uint8_t)last)));
+}
 INLINE Mask to_mask(Block16 matches) {
     return vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(matches), 4)), 0);
 }
@@ -92,6 +99,14 @@ INLINE Mask quotes_and_brackets(const uint8_t *p) {
     Block16 block = load(p), folded = with_bits(block, 0x20);
     return to_mask(either(is_byte(block, '"'), either(is_byte(folded, '{'), is_byte(folded, '}'))));
 }
+
+#ifndef PLAIN_BYTES
+/* The bytes that are none of a plain decimal: no digit, sign or point. */
+INLINE Mask no_decimals(const uint8_t *p) {
+    Block16 block = load(p);
+    return to_mask(either(outside(block, '+', '9'), either(is_byte(block, ','), is_byte(block, '/'))));
+}
+#endif
 
 INLINE int is_blank(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 

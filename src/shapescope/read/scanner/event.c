@@ -14,6 +14,11 @@ INLINE int is_word_byte(uint8_t c) {
 /* A number, a literal, or any other word in their place (NaN): the end of it. */
 INLINE size_t word_end(const uint8_t *text, size_t at, size_t size) {
     size_t begin = at;
+#ifndef PLAIN_BYTES
+    Mask found = 0;
+    while (at < size && !(found = no_decimals(text + at))) at += BLOCK_BYTES;
+    if (found) at += MASK_INDEX(found);
+#endif
     while (at < size && is_word_byte(text[at])) at++;
     if (at >= size) return MORE;
     if (at == begin || !(text[at] == ',' || text[at] == '}' || text[at] == ']' || is_blank(text[at]))) return BAD;
