@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import accumulate
@@ -15,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from shapescope.read.frames import in_time_order, named
+from shapescope.read.frames import constant, converted, in_time_order, named
 from shapescope.read.nesting import THREAD
 from shapescope.read.part import Role
 from shapescope.read.processes import Process
@@ -41,19 +40,10 @@ def kernel_launches(calls: pl.DataFrame) -> pl.DataFrame:
     While a stream is captured nothing runs, so there is no kernel to know a launch by: what carries a kernel's name
     is one, and else the call's own name tells.
     """
-    names: dict[str | None, list[str]] = defaultdict(list)
-    for name in calls["name"].unique():
-        names[_work(name)].append(name)
-    kernel, fill, copy = (pl.col("name").is_in(names[work]) for work in ("kernel", "memset", "memcpy"))
-    work = (
-        pl.when(pl.col("kernel").is_not_null() | kernel)
-        .then(pl.lit("kernel"))
-        .when(fill)
-        .then(pl.lit("memset"))
-        .when(copy)
-        .then(pl.lit("memcpy"))
-    )
-    return calls.with_columns(work=work).filter(pl.col("work").is_not_null())
+    work = converted(calls["name"], _work, pl.String)
+    kernel = constant("work", "kernel", pl.String, calls.height)
+    work = kernel.zip_with(calls["kernel"].is_not_null(), work)
+    return calls.with_columns(work=work).filter(work.is_not_null())
 
 
 def _work(call: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -95,7 +95,22 @@ def in_time_order(events: pl.DataFrame) -> pl.DataFrame:
 
 def shaped(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """Bring a frame into a layout: its columns in order and of the right types, null where the frame lacks one."""
-    return frame.select(
-        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(kind).alias(name)
-        for name, kind in schema.items()
+    columns = {column.name: column for column in frame.get_columns()}
+    return pl.DataFrame(
+        [
+            columns[name].cast(kind) if name in columns else constant(name, None, kind, frame.height)
+            for name, kind in schema.items()
+        ]
     )
+
+
+def constant(name: str, value: object, kind: pl.DataType | type[pl.DataType], rows: int) -> pl.Series:
+    """A column of one value."""
+    return pl.Series(name, [value], dtype=kind).new_from_index(0, rows)
+
+
+def converted(column: pl.Series, convert: Callable[[Any], Any], kind: pl.DataType | type[pl.DataType]) -> pl.Series:
+    """Each value converted, each distinct one once; null where `convert` gives None."""
+    values = column.to_list()
+    known = {value: convert(value) for value in set(values)}
+    return pl.Series(column.name, [known[value] for value in values], dtype=kind)

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from shapescope.read.columns import LISTS, Trace
-from shapescope.read.frames import in_time_order, named
+from shapescope.read.frames import converted, in_time_order, named
 from shapescope.read.nesting import Ints
 
 CALLS = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "xpu_runtime")
@@ -36,6 +36,7 @@ _KIND = np.array([kind for kind, categories in enumerate(_KINDS) for _ in catego
 # What further reading asks of an event, beside the lists: those stay encoded, as few of their rows are looked at.
 _TEXT = ("cat", "name", "pid", "tid", "stream", "kernel")
 _NUMBERS = ("ts", "dur", "external_id", "correlation", "device", "graph_node_id")
+_WHOLE = {10: re.compile("[+-]?0*[0-9]{1,19}"), 16: re.compile("[+-]?0*[0-9a-fA-F]{1,16}")}
 _RANK = re.compile(r"\brank[\s_:=#-]*(\d+)", re.IGNORECASE)
 # Above this many pairs of a process and a device the correlation ids of each pair are no longer compared.
 _COMPARED_PAIRS = 4096
@@ -104,11 +105,12 @@ def processes(trace: Trace) -> list[Process]:
 
 def _rows_by_kind(events: pl.DataFrame) -> list[Ints]:
     """The rows of each of `_KINDS`. On the host side an event without a name or a time is none."""
-    category = pl.when(pl.col("ph") == "X").then(pl.col("cat").cast(_CATEGORY, strict=False).to_physical())
-    told = pl.col("ts").is_not_null() & pl.col("name").is_not_null()
-    found = events.select(category=category.fill_null(len(_KIND) - 1), told=told)
-    kinds = _KIND[found["category"].to_numpy()]
-    kinds[(kinds < len(_KINDS) - 1) & ~found["told"].to_numpy()] = -1
+    category = events["cat"].cast(_CATEGORY, strict=False).to_physical()
+    kinds = _KIND[category.fill_null(len(_KIND) - 1).to_numpy()]
+    kinds[~(events["ph"] == "X").fill_null(value=False).to_numpy()] = -1
+    for column in ("ts", "name"):
+        if events[column].null_count():
+            kinds[(kinds < len(_KINDS) - 1) & events[column].is_null().to_numpy()] = -1
     return [np.flatnonzero(kinds == kind) for kind in range(len(_KINDS))]
 
 
@@ -121,10 +123,12 @@ def _host(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _device(events: pl.DataFrame) -> pl.DataFrame:
-    return _decoded(events).with_columns(
-        kernel="name",
-        work=pl.col("cat").replace_strict(DEVICE, return_dtype=pl.String),
-        stream=pl.coalesce(stream_number("stream"), pl.col("tid").str.to_integer(strict=False)),
+    events = _decoded(events)
+    stream, thread = streams(events["stream"]), converted(events["tid"], whole_number, pl.Int64)
+    return events.with_columns(
+        kernel=events["name"],
+        work=converted(events["cat"], DEVICE.get, pl.String),
+        stream=stream.zip_with(stream.is_not_null(), thread),
     )
 
 
@@ -133,11 +137,22 @@ def _decoded(events: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame([column.cast(pl.String) if column.name in _TEXT else column for column in events.get_columns()])
 
 
-def stream_number(column: str) -> pl.Expr:
-    """Streams are numbers, or hexadecimal text in some ROCm traces."""
-    text = pl.col(column).str.strip_chars()
-    hexadecimal = text.str.strip_prefix("0x").str.to_integer(base=16, strict=False)
-    return pl.when(text.str.starts_with("0x")).then(hexadecimal).otherwise(text.str.to_integer(strict=False))
+def streams(column: pl.Series) -> pl.Series:
+    """The numbers of streams, which are hexadecimal text in some ROCm traces."""
+    return converted(column, _stream, pl.Int64)
+
+
+def _stream(text: str | None) -> int | None:
+    text = (text or "").strip()
+    return whole_number(text[2:], 16) if text.startswith("0x") else whole_number(text)
+
+
+def whole_number(text: str | None, base: int = 10) -> int | None:
+    """The number of 64 bits that a text is, else None."""
+    if text is None or not _WHOLE[base].fullmatch(text):
+        return None
+    number = int(text, base)
+    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 def _label_ranks(events: pl.DataFrame) -> dict[str | None, int]:

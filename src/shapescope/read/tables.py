@@ -16,12 +16,14 @@ import polars as pl
 from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
 from shapescope.read.columns import LISTS
-from shapescope.read.frames import LAUNCH, empty, in_time_order, named, shaped
+from shapescope.read.frames import LAUNCH, constant, converted, empty, in_time_order, named, shaped
 from shapescope.read.nesting import innermost, parent_rows
-from shapescope.read.processes import Process, stream_number
+from shapescope.read.processes import Process, streams
 from shapescope.read.tape import captured_ops
 
 MODULE = "nn.Module: "
+# Copies and fills have no kernel; their work is named in the spelling that device events begin with.
+_NAMELESS = {"memcpy": "Memcpy", "memset": "Memset"}
 _DESCRIPTION = ("name", "dims", "types", "strides", "concrete_inputs")
 # A launch whose grid counts work-items where all others count blocks.
 _WORK_ITEM_GRID = "hipExtModuleLaunchKernel"
@@ -48,8 +50,11 @@ def captured_launches(
     held = np.flatnonzero(within >= 0)
     inside = in_time_order(events[held].hstack([picked(segments["segment"], within[held])]))
     if on_device:
+        kernel = inside["kernel"]
         launches = inside.with_columns(
-            api="name", stream=stream_number("stream"), kernel=pl.coalesce("kernel", _work_name("work"))
+            api=inside["name"],
+            stream=streams(inside["stream"]),
+            kernel=kernel.zip_with(kernel.is_not_null(), converted(inside["work"], _NAMELESS.get, pl.String)),
         )
         described = with_ops(launches, process)
     else:
@@ -133,26 +138,22 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
     """
     found = innermost(process.ops, launches)
     op, *described, external_id = picked_rows(process.ops[[*_DESCRIPTION, "external_id"]], found).get_columns()
-    confirmed = (
-        pl.when(pl.lit(pl.Series(found < 0)))
-        .then(None)
-        .when(~pl.col("external_id").is_in(process.ops["external_id"].implode()).fill_null(value=False))
-        .then(pl.lit("op-by-time"))
-        .when(pl.col("external_id") == external_id)
-        .then(pl.lit("op"))
-        .otherwise(pl.lit("op-by-time-not-id"))
-    )
+    source = np.full(launches.height, "op-by-time-not-id", dtype=object)
+    source[(launches["external_id"] == external_id).fill_null(value=False).to_numpy()] = "op"
+    known = launches["external_id"].is_in(process.ops["external_id"].implode()).fill_null(value=False)
+    source[~known.to_numpy()] = "op-by-time"
+    source[found < 0] = None
     op_call = _null_below_zero(found).cast(pl.Int64).alias("op_call")
-    with_op = launches.with_columns(op.alias("op"), op_call, *described, dims_source=confirmed)
-    return with_call_spans(with_op, process, found)
+    dims_source = pl.Series("dims_source", source.tolist(), dtype=pl.String)
+    return with_call_spans(launches.with_columns(op.alias("op"), op_call, *described, dims_source), process, found)
 
 
 def with_modules(launches: pl.DataFrame, process: Process, *, stacks: bool = False) -> pl.DataFrame:
     """Add `module`, the innermost `nn.Module` frame around the launch, and `stack` (outermost first) where asked."""
     frames = process.frames
     modules = named(frames, lambda name: name.startswith(MODULE))
-    around = picked(modules["name"], innermost(modules, launches))
-    launches = launches.with_columns(module=around.str.strip_prefix(MODULE))
+    names = converted(modules["name"], lambda name: name.removeprefix(MODULE), pl.String)
+    launches = launches.with_columns(module=picked(names, innermost(modules, launches)))
     return launches.with_columns(_stacks(frames, innermost(frames, launches))) if stacks else launches
 
 
@@ -172,11 +173,12 @@ def _stacks(frames: pl.DataFrame, innermost_rows: npt.NDArray[np.int64]) -> pl.S
 
 def launch_rows(events: pl.DataFrame) -> pl.DataFrame:
     """Bring events into the `LAUNCH` layout: compact JSON, grids in blocks."""
-    columns: dict[str, pl.Series | str] = {name: _compact(events, name) for name in LISTS}
+    columns = {name: _compact(events, name) for name in LISTS}
+    if "api" in events.columns:
+        columns["grid"] = _in_blocks(columns["grid"], columns["block"], events["api"])
     if "graph_node_id" in events.columns:
-        columns["node_id"] = "graph_node_id"
-    rows = events.with_columns(**columns)
-    return shaped(_in_blocks(rows) if "api" in rows.columns else rows, LAUNCH)
+        columns["node_id"] = events["graph_node_id"]
+    return shaped(events.with_columns(**columns), LAUNCH)
 
 
 @lru_cache(maxsize=4096)
@@ -191,21 +193,18 @@ def compact_json(text: str | None) -> str | None:
 
 
 def _compact(events: pl.DataFrame, name: str) -> pl.Series:
-    """A column of JSON, each distinct text converted once."""
+    """A column of JSON; null where the events lack it."""
     if name not in events.columns or events[name].null_count() == events.height:
-        return pl.Series(name, [None], dtype=pl.String).new_from_index(0, events.height)
-    texts = events[name].to_list()
-    compact = {text: compact_json(text) for text in set(texts)}
-    return pl.Series(name, [compact[text] for text in texts], dtype=pl.String)
+        return constant(name, None, pl.String, events.height)
+    return converted(events[name], compact_json, pl.String)
 
 
-def _in_blocks(launches: pl.DataFrame) -> pl.DataFrame:
-    """With the grids that count work-items divided by their blocks."""
-    rows = np.flatnonzero(launches["api"].eq_missing(_WORK_ITEM_GRID).to_numpy())
+def _in_blocks(grids: pl.Series, blocks: pl.Series, calls: pl.Series) -> pl.Series:
+    """The grids, those that count work-items divided by their blocks."""
+    rows = np.flatnonzero((calls == _WORK_ITEM_GRID).fill_null(value=False).to_numpy())
     if not rows.size:
-        return launches
-    grids = [_blocks(grid, block) for grid, block in launches[["grid", "block"]][rows].iter_rows()]
-    return launches.with_columns(launches["grid"].scatter(rows, grids))
+        return grids
+    return grids.scatter(rows, [_blocks(grid, block) for grid, block in zip(grids[rows], blocks[rows], strict=True)])
 
 
 @lru_cache(maxsize=4096)
@@ -221,11 +220,6 @@ def _blocks(grid: str | None, block: str | None) -> str | None:
 def _three(text: str | None) -> list[int] | None:
     numbers = [int(number) for number in re.findall(r"\d+", text or "")]
     return numbers if len(numbers) == 3 else None
-
-
-def _work_name(column: str) -> pl.Expr:
-    """Copies and fills have no kernel; the name says so, in the spelling that device events begin with."""
-    return pl.col(column).replace_strict({"memcpy": "Memcpy", "memset": "Memset"}, default=None, return_dtype=pl.String)
 
 
 def picked(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:

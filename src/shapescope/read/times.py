@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from shapescope.read.frames import constant
+
 INVALID = "invalid-times"
 IMPLAUSIBLE = "implausible-duration"
 
@@ -27,14 +29,12 @@ def with_flags(kernels: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     `by` names the columns of one stream. `time_ns` is the duration; null for an invalid stamp, and for an implausible
     duration no more than the time until the next kernel starts.
     """
-    sane = (
-        pl.col("ts").is_not_null()
-        & (pl.col("dur") >= 0).fill_null(value=False)
-        & ~((pl.col("ts") == 0) & (pl.col("dur") == 0))
-        & ((pl.col("ts") - pl.col("ts").median()).abs() < _FARTHEST_NS)
+    sane = _sane(kernels["ts"], kernels["dur"])
+    flag = constant("flag", None, pl.String, kernels.height)
+    rows = kernels.with_columns(
+        flag=flag.zip_with(sane, constant("flag", INVALID, pl.String, kernels.height)),
+        time_ns=kernels["dur"].zip_with(sane, constant("dur", None, pl.Int64, kernels.height)),
     )
-    invalid = ~sane.fill_null(value=False)
-    rows = kernels.with_columns(flag=pl.when(invalid).then(pl.lit(INVALID)), time_ns=pl.when(~invalid).then("dur"))
     if rows.height <= _CONTAINED:  # none can contain so many
         return rows
     rows = rows.with_row_index("order_given")
@@ -45,6 +45,15 @@ def with_flags(kernels: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         .with_columns(flag=pl.coalesce("flag", cut), time_ns=pl.coalesce("until_next", "time_ns"))
         .drop("order_given", "until_next")
     )
+
+
+def _sane(ts: pl.Series, dur: pl.Series) -> pl.Series:
+    """Whether stamp and duration can be true."""
+    middle = ts.median()
+    if not isinstance(middle, float):  # not one stamp
+        return constant("sane", False, pl.Boolean, len(ts))
+    near = (ts > middle - _FARTHEST_NS) & (ts < middle + _FARTHEST_NS)
+    return (near & (dur >= 0) & ((ts != 0) | (dur != 0))).fill_null(value=False)
 
 
 def _overlong(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
