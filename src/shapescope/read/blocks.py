@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-inflate: Any
+deflate: Any
 try:
-    from isal import isal_zlib as inflate
+    from isal import isal_zlib as deflate
 except ImportError:  # no wheel for this platform: the standard library reads the same, at a fifth of the speed
-    inflate = zlib
+    deflate = zlib
 
 BLOCK_BYTES = 1 << 20
 _READ_BYTES = 1 << 17
@@ -106,9 +106,9 @@ class Blocks:
             raise EOFError("the gzip data ends before its end marker")
 
 
-_InflateError: type[Exception] = inflate.error
+_InflateError: type[Exception] = deflate.error
 
 
 def _inflater() -> Any:
     # `decompressobj`, not a file object: only it hands out the last buffer of a truncated file.
-    return inflate.decompressobj(_GZIP_HEADER)
+    return deflate.decompressobj(_GZIP_HEADER)

@@ -66,15 +66,20 @@ def with_inferred_sizes(parts: Parts) -> Parts:
 
 
 def _claims(number: int, part: Part) -> list[_Claim]:
-    ops: list[list[str | None]] = [[] for _ in part.windows]
-    leading: list[list[tuple[int, ...]]] = [[] for _ in part.windows]
-    for window, op, dims in part.captured[["window", "op", "dims"]].iter_rows():
-        ops[window].append(op)
-        leading[window].append(leading_dims(dims))
+    ops, dims = part.captured["op"].to_list(), part.captured["dims"].to_list()
+    leading = {text: leading_dims(text) for text in set(dims)}
+    rows: list[list[int]] = [[] for _ in part.windows]
+    for row, at in enumerate(part.captured["window"].to_list()):
+        rows[at].append(row)
     return [
-        _Claim(number, at, window.label.size, tuple(ops[at]), tuple(leading[at]), part.profiler_step)
+        _Claim(
+            number, at, window.label.size,
+            ops=tuple(ops[row] for row in rows[at]),
+            leading=tuple(leading[dims[row]] for row in rows[at]),
+            profiler_step=part.profiler_step,
+        )
         for at, window in enumerate(part.windows)
-    ]
+    ]  # fmt: skip
 
 
 @lru_cache(maxsize=65536)

@@ -54,7 +54,7 @@ def packed(record: object) -> bytes:
 
 def _parquet(frame: pl.DataFrame) -> bytes:
     content = io.BytesIO()
-    frame.write_parquet(content, compression="zstd", compression_level=1)
+    frame.write_parquet(content, compression="zstd", compression_level=1, statistics=False)
     return content.getvalue()
 
 

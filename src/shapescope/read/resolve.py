@@ -52,7 +52,7 @@ def executions(assembly: Assembly) -> tuple[pl.DataFrame, pl.DataFrame]:
     replays = assembly.replays.with_columns(
         execution=pl.struct("part", pl.col("launch").min().over("part", "group")).rank("dense")
     ).with_columns(execution=pl.col("execution").cast(pl.Int64) - 1)
-    captured = _captured(assembly)
+    captured = _captured(assembly) if replays.height else {}
     serving = serving_windows(assembly)
     texts = {(part, step): text for part, step, text in assembly.steps.select("part", "step", "text").iter_rows()}
     groups = (
