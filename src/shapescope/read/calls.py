@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from shapescope.read.frames import named
+from shapescope.read.frames import named, picked_rows
 from shapescope.read.nesting import Ints, innermost
 from shapescope.read.processes import Process
 from shapescope.store.spans import CALL_SPAN, parse_call
@@ -26,7 +26,7 @@ def with_call_spans(launches: pl.DataFrame, process: Process, ops: Ints) -> pl.D
         return launches
     found = innermost(spans, launches)
     closer = pl.Series((found >= 0) & ((ops < 0) | _inside(spans, found, process.ops, ops)))
-    around = spans[np.maximum(found, 0)]
+    around = picked_rows(spans, np.maximum(found, 0))
     return launches.with_columns(
         dims_source=pl.when(closer).then(pl.lit("span")).otherwise("dims_source"),
         # Numbered after the ops: kernels of one call share it.

@@ -17,7 +17,7 @@ from shapescope.read.chrome import decode
 from shapescope.read.classify import roles, segments
 from shapescope.read.columns import Losses, Trace
 from shapescope.read.foreign import name_hint
-from shapescope.read.frames import CAPTURED, LAUNCH, REPLAY, STREAM, empty, named, shaped
+from shapescope.read.frames import CAPTURED, LAUNCH, REPLAY, STREAM, empty, named, picked_rows, shaped
 from shapescope.read.identity import Label, Window, identity_or_problem
 from shapescope.read.nesting import Ints, innermost
 from shapescope.read.part import Part, Role
@@ -112,7 +112,7 @@ def _in_windows(launches: pl.DataFrame, found: list[Window]) -> tuple[pl.DataFra
     held = set(around[rows].tolist())
     kept = [number for number, window in enumerate(found) if number in held or window.key_source == "metadata"]
     window = np.searchsorted(kept, around[rows])
-    numbered = launches[rows].with_columns(
+    numbered = picked_rows(launches, rows).with_columns(
         window=window,
         seq=_numbered_within(window),
         segment=_ranked_within(window, launches["segment"].to_numpy()[rows]),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 Schema: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 """The columns of a table in order, with their types."""
+
+Rows: TypeAlias = npt.NDArray[np.int64] | Sequence[int]
+"""Numbers of rows, from 0."""
 
 LAUNCH: Schema = {
     "segment": pl.Int64,
@@ -84,8 +89,27 @@ def named(events: pl.DataFrame, wanted: Callable[[str], bool]) -> pl.DataFrame:
     """The events of a wanted `name`, each distinct name asked once."""
     names = events["name"].to_list()
     kept = {name for name in set(names) if wanted(name)}
-    rows = [row for row, name in enumerate(names) if name in kept] if kept else []
-    return events[rows] if rows else events.clear()
+    return picked_rows(events, [row for row, name in enumerate(names) if name in kept] if kept else [])
+
+
+def index(rows: Rows) -> pl.Series:
+    """Row numbers as polars takes them without looking at each: null where one is -1."""
+    return pl.Series(rows, dtype=pl.Int64).cast(pl.get_index_type(), strict=False)
+
+
+def truth(mask: pl.Series) -> npt.NDArray[np.bool_]:
+    """A mask as an array; what is not known is not so."""
+    return (mask.fill_null(value=False) if mask.null_count() else mask).to_numpy()
+
+
+def picked_rows(frame: pl.DataFrame, rows: Rows) -> pl.DataFrame:
+    """The rows of these numbers, of nulls where a number is -1."""
+    return frame[index(rows)] if len(rows) else frame.clear()
+
+
+def picked(column: pl.Series, rows: Rows) -> pl.Series:
+    """The values at these rows, null where a row is -1."""
+    return column[index(rows)]
 
 
 def in_time_order(events: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from shapescope.read.columns import LISTS, Trace
-from shapescope.read.frames import converted, in_time_order, named
+from shapescope.read.frames import converted, in_time_order, named, picked_rows, truth
 from shapescope.read.nesting import Ints
 
 CALLS = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "xpu_runtime")
@@ -78,8 +78,8 @@ def processes(trace: Trace) -> list[Process]:
     """The processes of one trace, in order of appearance; always at least one."""
     *host, on_device = _rows_by_kind(trace.events)
     events = trace.events[[*_NUMBERS, *_TEXT, *LISTS]]
-    calls, ops, spans, frames = (_host(events[rows]) for rows in host)
-    device = _device(events[on_device])
+    calls, ops, spans, frames = (_host(picked_rows(events, rows)) for rows in host)
+    device = _device(picked_rows(events, on_device))
     graphs = in_time_order(named(calls, lambda name: "GraphLaunch" in name))
     pids = pl.concat([calls["pid"], ops["pid"]]).unique(maintain_order=True).drop_nulls().to_list()
     if len(pids) < 2:
@@ -107,7 +107,7 @@ def _rows_by_kind(events: pl.DataFrame) -> list[Ints]:
     """The rows of each of `_KINDS`. On the host side an event without a name or a time is none."""
     category = events["cat"].cast(_CATEGORY, strict=False).to_physical()
     kinds = _KIND[category.fill_null(len(_KIND) - 1).to_numpy()]
-    kinds[~(events["ph"] == "X").fill_null(value=False).to_numpy()] = -1
+    kinds[~truth(events["ph"] == "X")] = -1
     for column in ("ts", "name"):
         if events[column].null_count():
             kinds[(kinds < len(_KINDS) - 1) & events[column].is_null().to_numpy()] = -1

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import polars as pl
 
 from shapescope.read.classify import marked
-from shapescope.read.frames import KERNEL, REPLAY, STEP, empty, in_time_order, named, shaped
+from shapescope.read.frames import KERNEL, REPLAY, STEP, empty, in_time_order, named, picked, picked_rows, shaped
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process
 from shapescope.read.spans import Step, parse_step
-from shapescope.read.tables import launch_rows, picked, with_calls
+from shapescope.read.tables import launch_rows, with_calls
 from shapescope.read.tape import executed_ops
 from shapescope.store.spans import COPY_BACK_SPAN, Mark
 
@@ -32,7 +32,7 @@ def steps(process: Process) -> pl.DataFrame:
         for number, step in enumerate(said[row] for row in kept)
     ]
     return pl.DataFrame(rows, schema=dict(list(STEP.items())[:8]), orient="row").hstack(
-        spans[["pid", "tid", "ts", "dur"]][kept]
+        picked_rows(spans[["pid", "tid", "ts", "dur"]], kept)
     )
 
 
@@ -53,13 +53,13 @@ def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl
     """
     spans = _innermost(marked(process.spans, Mark.REPLAY))
     launched = process.graph_launches[["pid", "tid", "ts", "dur", "correlation"]]
-    launched = launched[np.flatnonzero(innermost(segments, launched) < 0)]
+    launched = picked_rows(launched, np.flatnonzero(innermost(segments, launched) < 0))
     if not launched.height and not spans.height:
         return empty({**REPLAY, "correlation": pl.Int64})
     bare = spans
     if launched.height:
         holding = innermost(spans, launched)
-        bare = spans[np.setdiff1d(np.arange(spans.height), holding)]
+        bare = picked_rows(spans, np.setdiff1d(np.arange(spans.height), holding))
     own = bare.select("pid", "tid", "ts", "dur", correlation=pl.lit(None, pl.Int64))
     found = pl.concat([launched, own]).sort("ts", maintain_order=True).with_row_index("launch")
     span = innermost(spans, found)
@@ -82,7 +82,7 @@ def replays(process: Process, steps: pl.DataFrame, segments: pl.DataFrame) -> pl
 def _innermost(spans: pl.DataFrame) -> pl.DataFrame:
     """Spans that hold no other."""
     holding = np.unique(parent_rows(spans))
-    return spans[np.setdiff1d(np.arange(spans.height), holding)]
+    return picked_rows(spans, np.setdiff1d(np.arange(spans.height), holding))
 
 
 def _step_of(steps: pl.DataFrame, launches: pl.DataFrame) -> npt.NDArray[np.int64]:

@@ -16,7 +16,19 @@ import polars as pl
 from shapescope.read.calls import with_call_spans
 from shapescope.read.classify import kernel_launches
 from shapescope.read.columns import LISTS
-from shapescope.read.frames import LAUNCH, constant, converted, empty, in_time_order, named, shaped
+from shapescope.read.frames import (
+    LAUNCH,
+    constant,
+    converted,
+    empty,
+    in_time_order,
+    index,
+    named,
+    picked,
+    picked_rows,
+    shaped,
+    truth,
+)
 from shapescope.read.nesting import innermost, parent_rows
 from shapescope.read.processes import Process, streams
 from shapescope.read.tape import captured_ops
@@ -44,11 +56,11 @@ def captured_launches(
     if on_device:
         events = calls
     else:
-        inside_ops = process.ops[np.flatnonzero(innermost(segments, process.ops) >= 0)]
+        inside_ops = picked_rows(process.ops, np.flatnonzero(innermost(segments, process.ops) >= 0))
         events = captured_ops(inside_ops, on_cpu=on_cpu).with_columns(work=pl.lit("op"))
     within = innermost(segments, events)
     held = np.flatnonzero(within >= 0)
-    inside = in_time_order(events[held].hstack([picked(segments["segment"], within[held])]))
+    inside = in_time_order(picked_rows(events, held).hstack([picked(segments["segment"], within[held])]))
     if on_device:
         kernel = inside["kernel"]
         launches = inside.with_columns(
@@ -138,12 +150,13 @@ def with_ops(launches: pl.DataFrame, process: Process) -> pl.DataFrame:
     """
     found = innermost(process.ops, launches)
     op, *described, external_id = picked_rows(process.ops[[*_DESCRIPTION, "external_id"]], found).get_columns()
-    source = np.full(launches.height, "op-by-time-not-id", dtype=object)
-    source[(launches["external_id"] == external_id).fill_null(value=False).to_numpy()] = "op"
-    known = launches["external_id"].is_in(process.ops["external_id"].implode()).fill_null(value=False)
-    source[~known.to_numpy()] = "op-by-time"
+    source = np.full(launches.height, "op", dtype=object)
+    others = ~truth(launches["external_id"] == external_id)
+    if others.any():
+        known = truth(launches["external_id"].is_in(process.ops["external_id"].implode()))
+        source[others] = np.where(known, "op-by-time-not-id", "op-by-time")[others]
     source[found < 0] = None
-    op_call = _null_below_zero(found).cast(pl.Int64).alias("op_call")
+    op_call = index(found).cast(pl.Int64).alias("op_call")
     dims_source = pl.Series("dims_source", source.tolist(), dtype=pl.String)
     return with_call_spans(launches.with_columns(op.alias("op"), op_call, *described, dims_source), process, found)
 
@@ -201,7 +214,7 @@ def _compact(events: pl.DataFrame, name: str) -> pl.Series:
 
 def _in_blocks(grids: pl.Series, blocks: pl.Series, calls: pl.Series) -> pl.Series:
     """The grids, those that count work-items divided by their blocks."""
-    rows = np.flatnonzero((calls == _WORK_ITEM_GRID).fill_null(value=False).to_numpy())
+    rows = np.flatnonzero(truth(calls == _WORK_ITEM_GRID))
     if not rows.size:
         return grids
     return grids.scatter(rows, [_blocks(grid, block) for grid, block in zip(grids[rows], blocks[rows], strict=True)])
@@ -220,18 +233,3 @@ def _blocks(grid: str | None, block: str | None) -> str | None:
 def _three(text: str | None) -> list[int] | None:
     numbers = [int(number) for number in re.findall(r"\d+", text or "")]
     return numbers if len(numbers) == 3 else None
-
-
-def picked(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
-    """The values at these rows, null where a row is -1."""
-    return picked_rows(column.to_frame(), rows).to_series()
-
-
-def picked_rows(frame: pl.DataFrame, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
-    """The rows of these numbers, of nulls where a number is -1."""
-    return frame[_null_below_zero(rows)]
-
-
-def _null_below_zero(rows: npt.NDArray[np.int64]) -> pl.Series:
-    """Row numbers in the type of an index, which holds no -1."""
-    return pl.Series(rows).cast(pl.get_index_type(), strict=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from shapescope.read.frames import picked_rows
 from shapescope.read.nesting import innermost, outermost, parent_rows
 
 # ATen ops that hand out memory, or another look at it, and compute nothing: a graph holds no launch of them.
@@ -55,7 +56,7 @@ def _dispatched(ops: pl.DataFrame) -> pl.DataFrame | None:
     if listed:
         within_mode = (parent >= 0) & (names[parent] == _MODE)
         parent = np.where(within_mode, parent[parent], -1)
-    doubled = ops[np.flatnonzero((parent >= 0) & (names[parent] == names))]
+    doubled = picked_rows(ops, np.flatnonzero((parent >= 0) & (names[parent] == names)))
     # What an op calls once it runs is its own affair, even where it calls itself by name.
     found = _launching(doubled[outermost(doubled)])
     return found if listed or _a_mode_was_on(ops, found) else None
