@@ -13,7 +13,7 @@ import pytest
 
 from shapescope.read.chrome import decode
 from shapescope.read.classify import segments
-from shapescope.read.processes import Process, processes
+from shapescope.read.processes import Process, processes, streams
 from shapescope.read.replays import replayed_kernels, replays, steps
 from shapescope.read.run import open_run
 from shapescope.read.tables import captured_launches, eager_kernels
@@ -199,3 +199,15 @@ def test_a_lost_end_of_capture_closes_at_the_next_begin(tmp_path: Path) -> None:
     found = segments(process)
     assert found["closed"].to_list() == [False, True]
     assert captured_launches(process, found)["segment"].to_list() == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7), (" 7 ", 7), ("-1", -1), ("0x7f", 127), (" 0x7f3c", 32572), ("0", 0), ("007", 7), (None, None), ("", None),
+        ("0x", None), ("7a", None), ("1_0", None), ("\u0663", None), (str(2**63 - 1), 2**63 - 1), (str(2**63), None),
+        ("0" * 40 + "7", 7),
+    ],
+)  # fmt: skip
+def test_streams_are_numbers_or_hexadecimal_text(text: str | None, number: int | None) -> None:
+    assert streams(pl.Series([text, "3"], dtype=pl.String)).to_list() == [number, 3]

@@ -84,18 +84,19 @@ def _each(asked: Sequence[tuple[TraceFile, bool, bool]], size: int, workers: Wor
     with _backend(workers.where, size) as backend, joblib.parallel_config(backend, n_jobs=workers.jobs or -1):
         # Ray's backend hands out results only once all are there.
         one_by_one = workers.where is not Where.RAY
-        travelling = joblib.Parallel(return_as="generator" if one_by_one else "list")(
-            joblib.delayed(_read_and_packed)(*one) for one in asked
+        travel = backend != "threading"
+        found = joblib.Parallel(return_as="generator" if one_by_one else "list")(
+            joblib.delayed(_deflated_parts if travel else read_one)(*one) for one in asked
         )
-        yield from map(_unpacked, travelling)
+        yield from map(_inflated_parts, found) if travel else found
 
 
-def _read_and_packed(file: TraceFile, stacks: bool, cached: bool) -> bytes:
+def _deflated_parts(file: TraceFile, stacks: bool, cached: bool) -> bytes:
     """Parts as they travel: the many names in them are much alike, and shrink to a tenth."""
     return bytes(deflate.compress(pickle.dumps(read_one(file, stacks, cached)), 1))
 
 
-def _unpacked(parts: bytes) -> list[Part]:
+def _inflated_parts(parts: bytes) -> list[Part]:
     found: list[Part] = pickle.loads(deflate.decompress(parts))
     return found
 
