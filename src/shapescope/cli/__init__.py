@@ -15,11 +15,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit with the code of the contract. An error is two lines on stderr; -v adds the traceback."""
     import typer
 
-    from shapescope.cli.app import app
+    from shapescope.cli.app import app_for
 
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        code = app(given, standalone_mode=False)
+        code = app_for(given)(given, standalone_mode=False)
     except ShapescopeError as error:
         code = _report(error, verbose=bool({"-v", "--verbose"} & set(given)))
     except typer.TyperException as error:
