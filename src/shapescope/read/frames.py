@@ -1,4 +1,4 @@
-"""Frames of a fixed layout: what every table here is made of, and the layouts of what one file holds."""
+"""Frames of a fixed layout: what all tables here are made of, the layouts of what one file holds, steps that need no query."""
 
 from __future__ import annotations
 
