@@ -6,7 +6,7 @@ The folder holds copies of the trace under names of their own, in a temporary pl
 included: wall time, and CPU seconds of all their processes. One worker and several take turns on a folder of `--pairs`
 files without the cache: threads of this process that turn the files into columns, then the whole command. Between them as
 many busy loops that share nothing, one by one and side by side: what several workers can gain on this machine at all. The
-folder of `--files` is ingested once into an empty cache, then `shapes` reads it from there.
+folder of `--files` is ingested into an empty cache, by one worker and several in turn, then `shapes` reads it from there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ def main() -> None:
                 threads[jobs].append(decoded(pairs, jobs))
                 samples.append(timed(["ingest", str(pairs), "-j", str(jobs), "--no-cache", "-q"], place))
                 loops[jobs].append(busy(arguments.jobs, side_by_side=jobs > 1))
-        cold = timed(["ingest", str(whole), "-j", str(arguments.jobs), "-q"], place)
+        cold: dict[int, list[tuple[float, float]]] = {1: [], arguments.jobs: []}
+        for _ in range(arguments.rounds):
+            for jobs, samples in cold.items():
+                shutil.rmtree(place / "cache", ignore_errors=True)
+                samples.append(timed(["ingest", str(whole), "-j", str(jobs), "-q"], place))
         cached = [timed(["shapes", str(whole), "-q"], place) for _ in range(arguments.rounds + 1)][1:]
     rows = [row(f"{arguments.pairs} files to columns, {jobs} threads", samples) for jobs, samples in threads.items()]
     rows += [row(f"{arguments.pairs} files, {jobs} workers", samples) for jobs, samples in workers.items()]
@@ -54,7 +58,8 @@ def main() -> None:
         row(f"{arguments.jobs} busy loops, {'side by side' if jobs > 1 else 'one by one'}", of)
         for jobs, of in loops.items()
     ]
-    rows += [row(f"{arguments.files} files, cold", [cold]), row(f"{arguments.files} files, cached shapes", cached)]
+    rows += [row(f"{arguments.files} files, {jobs} workers, cold", samples) for jobs, samples in cold.items()]
+    rows.append(row(f"{arguments.files} files, cached shapes", cached))
     print(json.dumps(rows, indent=1) if arguments.json else table(rows))
 
 
