@@ -39,14 +39,14 @@ def app_for(arguments: list[str]) -> typer.Typer:
     """The commands; where the arguments begin with one, that alone, as the others take longer to import than it."""
     app = typer.Typer(
         name="shapescope",
-        help="Which kernels serve production at every batch size: record, read and judge graph captures of LLM servers.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # help would spend half its time on importing what draws it
         context_settings={"help_option_names": ["-h", "--help"]},
         callback=_main,
     )
-    for command in arguments[:1] if set(arguments[:1]) & set(COMMANDS) else COMMANDS:
+    asked = [command for command in COMMANDS if [command] == arguments[:1]]
+    for command in asked or COMMANDS:
         function = getattr(import_module(f"shapescope.cli.{command}"), command)
         first_line = (function.__doc__ or "").partition("\n")[0]  # in full: left alone, help cuts it short
         app.command(context_settings=_RUNS_A_PROGRAM.get(command), short_help=first_line)(function)

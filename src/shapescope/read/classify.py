@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from shapescope.read.frames import constant, converted, in_time_order, named, picked_rows, truth
+from shapescope.read.frames import constant, converted, in_time_order, named, picked_rows
 from shapescope.read.nesting import THREAD
 from shapescope.read.part import Role
 from shapescope.read.processes import Process
@@ -43,7 +43,7 @@ def kernel_launches(calls: pl.DataFrame) -> pl.DataFrame:
     work = converted(calls["name"], _work, pl.String)
     kernel = constant("work", "kernel", pl.String, calls.height)
     work = kernel.zip_with(calls["kernel"].is_not_null(), work)
-    return picked_rows(calls.with_columns(work=work), np.flatnonzero(truth(work.is_not_null())))
+    return picked_rows(calls.with_columns(work=work), np.flatnonzero(work.is_not_null().to_numpy()))
 
 
 def _work(call: str) -> str | None:

@@ -19,7 +19,7 @@ from shapescope.read.columns import Losses, Trace
 from shapescope.read.foreign import name_hint
 from shapescope.read.frames import CAPTURED, LAUNCH, REPLAY, STREAM, empty, named, picked_rows, shaped
 from shapescope.read.identity import Label, Window, identity_or_problem
-from shapescope.read.nesting import Ints, innermost
+from shapescope.read.nesting import innermost
 from shapescope.read.part import Part, Role
 from shapescope.read.problem import Code, Problem
 from shapescope.read.processes import Process, processes
@@ -111,29 +111,16 @@ def _in_windows(launches: pl.DataFrame, found: list[Window]) -> tuple[pl.DataFra
     rows = np.flatnonzero(around >= 0)
     held = set(around[rows].tolist())
     kept = [number for number, window in enumerate(found) if number in held or window.key_source == "metadata"]
-    window = np.searchsorted(kept, around[rows])
-    numbered = picked_rows(launches, rows).with_columns(
-        window=window,
-        seq=_numbered_within(window),
-        segment=_ranked_within(window, launches["segment"].to_numpy()[rows]),
+    window = pl.Series("window", np.searchsorted(kept, around[rows]), dtype=pl.Int64)
+    numbered = (
+        picked_rows(launches, rows)
+        .hstack([window])
+        .with_columns(
+            seq=pl.int_range(pl.len(), dtype=pl.Int64).over("window"),
+            segment=(pl.col("segment").rank("dense").over("window") - 1).cast(pl.Int64),
+        )
     )
     return numbered[list(CAPTURED)], [found[number] for number in kept]
-
-
-def _numbered_within(groups: Ints) -> Ints:
-    """The place of each row among those of its group, from 0."""
-    order = np.argsort(groups, kind="stable")
-    ordered = groups[order]
-    numbers = np.empty_like(order)
-    numbers[order] = np.arange(len(groups)) - np.searchsorted(ordered, ordered)
-    return numbers
-
-
-def _ranked_within(groups: Ints, values: Ints) -> Ints:
-    """The place of each row's value among the distinct values of its group, from 0."""
-    base = 1 + values.max(initial=0)
-    pairs, places = np.unique(groups * base + values, return_inverse=True)
-    return _numbered_within(pairs // base)[places]
 
 
 def _profiler_step(process: Process, captured: pl.DataFrame) -> int | None:

@@ -124,7 +124,7 @@ def _host(events: pl.DataFrame) -> pl.DataFrame:
 
 def _device(events: pl.DataFrame) -> pl.DataFrame:
     events = _decoded(events)
-    stream, thread = streams(events["stream"]), converted(events["tid"], whole_number, pl.Int64)
+    stream, thread = streams(events["stream"]), converted(events["tid"], _whole_number, pl.Int64)
     return events.with_columns(
         kernel=events["name"],
         work=converted(events["cat"], DEVICE.get, pl.String),
@@ -144,10 +144,10 @@ def streams(column: pl.Series) -> pl.Series:
 
 def _stream(text: str | None) -> int | None:
     text = (text or "").strip()
-    return whole_number(text[2:], 16) if text.startswith("0x") else whole_number(text)
+    return _whole_number(text[2:], 16) if text.startswith("0x") else _whole_number(text)
 
 
-def whole_number(text: str | None, base: int = 10) -> int | None:
+def _whole_number(text: str | None, base: int = 10) -> int | None:
     """The number of 64 bits that a text is, else None."""
     if text is None or not _WHOLE[base].fullmatch(text):
         return None

@@ -58,7 +58,7 @@ def _dispatched(ops: pl.DataFrame) -> pl.DataFrame | None:
         parent = np.where(within_mode, parent[parent], -1)
     doubled = picked_rows(ops, np.flatnonzero((parent >= 0) & (names[parent] == names)))
     # What an op calls once it runs is its own affair, even where it calls itself by name.
-    found = _launching(doubled[outermost(doubled)])
+    found = _launching(picked_rows(doubled, outermost(doubled)))
     return found if listed or _a_mode_was_on(ops, found) else None
 
 
